@@ -1,0 +1,1 @@
+"""Generated stubs; remake them with `make proto`."""

@@ -1,0 +1,283 @@
+"""The interpreter: reads what branches decode, and says what to fork, join and end.
+
+A pure state machine over token ids (arXiv 2506.09991, section 4.2): no clock, no network, no
+text. Feed it `sampled` and `finished`; carry out the effects it returns. Its result does not
+depend on the order in which branches report, because budgets are divided at the fork.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from multiverse_shared.dialect import Tag
+from multiverse_shared.effects import (
+    AbortBranch,
+    Effect,
+    Finished,
+    Forked,
+    Joined,
+    Kind,
+    PathEnded,
+    Reason,
+    StartBranch,
+    Stop,
+    Tokens,
+)
+from multiverse_shared.grammar import Grammar, Ids
+from multiverse_shared.limits import Budget, Limits
+from multiverse_shared.machine import Verdict
+from multiverse_shared.path import Path
+from multiverse_shared.tree import Block, Context, Text
+
+_LABEL = re.compile(r"\s*(\d+(?:\.\d+)*)\s*:")
+
+
+class Interpreter:
+    """One answer in the making.
+
+    `prompt` are the ids before the answer, `eos` the ids that end a sequence, `may_fork`
+    whether the model may fork at all.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        limits: Limits,
+        prompt: Ids,
+        eos: Sequence[int],
+        *,
+        may_fork: bool = True,
+    ) -> None:
+        self.grammar = grammar
+        self.limits = limits
+        self._eos = frozenset(eos)
+        self._forks_allowed = may_fork
+        self._prompt = Text(prompt)
+        critical = limits.max_critical_tokens or limits.max_total_tokens
+        budget = Budget.of(limits.max_total_tokens, critical, limits.max_blocks)
+        self._root = Path.root(grammar, budget)
+        self._running: dict[str, tuple[Path, StartBranch]] = {}
+        self._close = (grammar.tags[Tag.PATH_CLOSE],)
+        self.finished_reason: Reason | None = None
+
+    @property
+    def context(self) -> Context:
+        """The tree so far, prompt first; blocks whose paths still run are open."""
+        return (self._prompt, *self._root.context())
+
+    def begin(self) -> list[Effect]:
+        """Start the root."""
+        return self._continue(self._root)
+
+    def sampled(self, branch: str, ids: Sequence[int]) -> list[Effect]:
+        """`branch` decoded `ids`, a stop among them included. Unknown branches are ignored."""
+        if branch not in self._running:
+            return []
+        path, _ = self._running[branch]
+        effects: list[Effect] = []
+        for token in ids:
+            if token in self._eos:
+                break
+            path.machine, path.verdict = path.machine.step(token)
+            path.sampled += 1
+            path.append((token,), written=False)
+            kind = Kind.TEXT if path.verdict is Verdict.TEXT else Kind.TAG
+            _say(effects, path, (token,), kind)
+            plan = path.machine.planning
+            if plan and (
+                len(plan.outlines) >= self.limits.max_paths
+                or plan.plan_tokens >= self.limits.max_goal_tokens
+            ):
+                del self._running[branch]
+                return [*effects, AbortBranch(branch), *self._close_plan(path)]
+        return effects
+
+    def finished(self, branch: str, reason: Reason, stop: int | None = None) -> list[Effect]:
+        """`branch` ended: by its stop number `stop`, or because its tokens were used up."""
+        if branch not in self._running:
+            return []
+        path, start = self._running.pop(branch)
+        if stop is None:
+            return self._force_close(path, reason)
+        if start.stops[stop].ids[0] in self._eos:
+            return self._force_close(path, Reason.STOP if path.parent is None else Reason.EOS)
+        if path.verdict is Verdict.PLAN_CLOSED:
+            return self._plan_closed(path, ())
+        if path.verdict is Verdict.PATH_CLOSED:
+            effects: list[Effect] = []
+            self._write(effects, path, self.grammar.path_tail)
+            return effects + self._end(path, Reason.STOP, forced=False)
+        return self._continue(path)  # the tag was literal text here
+
+    # -- one path ------------------------------------------------------------------------
+
+    def _continue(self, path: Path, joins: tuple[str, ...] = ()) -> list[Effect]:
+        """Decode on in `path`, or end it when nothing is left to spend."""
+        closing = self._closing(path)
+        room = path.budget.tokens - len(closing)
+        if room < 1:
+            return self._force_close(path, Reason.LENGTH)
+        tags = self.grammar.tags
+        may_fork = self._may_fork(path)
+        stops = [Stop((token,), closing, keep=False) for token in sorted(self._eos)]
+        if may_fork:
+            stops.append(Stop((tags[Tag.PLAN_CLOSE],), self.grammar.after_plan))
+        if closing:
+            stops.append(Stop(self._close, self.grammar.path_tail))
+        banned = () if may_fork else (tags[Tag.BLOCK_OPEN], tags[Tag.PLAN_OPEN])
+        start = StartBranch(
+            branch=path.next_branch(),
+            path=path.id,
+            block=path.parent.branch if path.parent else None,
+            context=self._context_of(path),
+            max_tokens=room,
+            stops=tuple(stops),
+            length_tail=closing,
+            banned=banned,
+            draws=path.sampled,
+            joins=joins,
+        )
+        path.verdict = None
+        self._running[start.branch] = (path, start)
+        return [start]
+
+    def _force_close(self, path: Path, reason: Reason) -> list[Effect]:
+        """End a path that did not write its closing tag itself."""
+        if path.parent is None:
+            self.finished_reason = reason
+            return [Finished(reason)]
+        effects: list[Effect] = []
+        self._write(effects, path, self._closing(path))
+        return effects + self._end(path, reason, forced=True)
+
+    def _end(self, path: Path, reason: Reason, *, forced: bool) -> list[Effect]:
+        assert path.parent is not None
+        path.ended = True
+        effects: list[Effect] = [PathEnded(path.id, reason, forced)]
+        if all(sibling.ended for sibling in path.parent.children):
+            effects += self._join(path.parent)
+        return effects
+
+    # -- fork and join -------------------------------------------------------------------
+
+    def _close_plan(self, path: Path) -> list[Effect]:
+        """The system closes a plan that has all the outlines it may have."""
+        plan = path.machine.planning
+        assert plan is not None
+        tags = self.grammar.tags
+        closing: Ids = (tags[Tag.PLAN_CLOSE],)
+        if plan.phase == "outline":
+            closing = (tags[Tag.OUTLINE_CLOSE], *closing)
+        path.machine = path.machine.close_plan()
+        return self._plan_closed(path, closing)
+
+    def _plan_closed(self, path: Path, closing: Ids) -> list[Effect]:
+        """Write `closing` and what follows a plan, and fork; end the path if it can't pay."""
+        ids = closing + self.grammar.after_plan
+        least = len(ids) + len(self.grammar.join_header) + 1
+        if path.budget.tokens - len(self._closing(path)) < least:
+            return self._force_close(path, Reason.LENGTH)
+        effects: list[Effect] = []
+        self._write(effects, path, ids)
+        return effects + self._fork(path)
+
+    def _fork(self, path: Path) -> list[Effect]:
+        top = path.machine.top
+        assert top is not None
+        outlines = top.outlines
+        budget = path.budget.spend(0, blocks=1)
+        share = budget.share(len(outlines), self.limits.max_path_tokens) if outlines else budget
+        if not outlines or not self._affordable(path.budget, share):
+            return self._conclude(path, ())
+        path.budget = budget
+        labels = self._labels(outlines)
+        path.children = [path.child(share) for _ in outlines]
+        effects: list[Effect] = [
+            Forked(path.id, tuple(child.id for child in path.children), outlines)
+        ]
+        for child, label in zip(path.children, labels, strict=True):
+            self._write(effects, child, self.grammar.path_header(label))
+        for child in path.children:
+            effects += self._continue(child)
+        return effects
+
+    def _join(self, path: Path) -> list[Effect]:
+        dialect = self.grammar.dialect
+        children = path.children
+        path.children = []
+        path.items.append(
+            Block(
+                tuple(child.context() for child in children),
+                dialect.rule,
+                True,
+                dialect.path_offset,
+                dialect.join_offset,
+            )
+        )
+        path.budget = path.budget.spend(
+            sum(child.spent.total for child in children),
+            max(child.spent.critical for child in children),
+            sum(child.spent.blocks for child in children),
+        )
+        ids = tuple(child.id for child in children)
+        joins = (path.branch, *(child.branch for child in children))
+        return [Joined(path.id, ids), *self._conclude(path, joins)]
+
+    def _conclude(self, path: Path, joins: tuple[str, ...]) -> list[Effect]:
+        """Write the join header and decode on."""
+        effects: list[Effect] = []
+        path.machine = path.machine.joined()
+        self._write(effects, path, self.grammar.join_header)
+        return effects + self._continue(path, joins)
+
+    def _closing(self, path: Path) -> Ids:
+        """What ends the path when the model does not."""
+        return () if path.parent is None else self._close + self.grammar.path_tail
+
+    # -- rules ---------------------------------------------------------------------------
+
+    def _may_fork(self, path: Path) -> bool:
+        """Depth, blocks and a budget that could pay the smallest of forks."""
+        if not self._forks_allowed or path.depth >= self.limits.max_depth:
+            return False
+        smallest_plan = 5 + len(self.grammar.after_plan)  # four tags, a label, what follows
+        budget = path.budget.spend(smallest_plan, blocks=1)
+        return budget.blocks >= 0 and self._affordable(
+            budget, budget.share(1, self.limits.max_path_tokens)
+        )
+
+    def _affordable(self, budget: Budget, share: Budget) -> bool:
+        """Each path needs its header, one token and its end; the reserve pays the join."""
+        ends = len(self.grammar.path_header("1")) + len(self._close) + len(self.grammar.path_tail)
+        return share.tokens > ends and budget.reserve > len(self.grammar.join_header)
+
+    def _labels(self, outlines: tuple[Ids, ...]) -> list[str]:
+        """The outline's own label where it is well-formed and unique, else its number."""
+        found = [_LABEL.match(self.grammar.tokenizer.decode(ids)) for ids in outlines]
+        own = [match.group(1) if match else None for match in found]
+        counts = Counter(own)
+        return [
+            label if label is not None and counts[label] == 1 else str(number)
+            for number, label in enumerate(own, 1)
+        ]
+
+    def _context_of(self, path: Path) -> Context:
+        """All that `path` sees: what stands before its block, and what it has itself."""
+        before = (self._prompt,) if path.parent is None else self._context_of(path.parent)
+        return (*before, *path.items_so_far())
+
+    def _write(self, effects: list[Effect], path: Path, ids: Ids) -> None:
+        if ids:
+            path.append(ids, written=True)
+            _say(effects, path, ids, Kind.WRITTEN)
+
+
+def _say(effects: list[Effect], path: Path, ids: Ids, kind: Kind) -> None:
+    """Add a growth event, merged into the last one where that is the same path and kind."""
+    last = effects[-1] if effects else None
+    if isinstance(last, Tokens) and last.path == path.id and last.kind is kind:
+        effects[-1] = Tokens(path.id, last.ids + ids, kind)
+    else:
+        effects.append(Tokens(path.id, ids, kind))

@@ -1,0 +1,134 @@
+"""Content keys: names for KV that say exactly what was computed.
+
+The KV of a token depends on its id, its position and all it sees, so its name does too:
+
+    k0                     = H("root", namespace)
+    each chunk of 64 ids   : k' = H("text", k, position of its first token, ids)
+    the rest of a run      : the same, over fewer ids
+    a closed block         : k' = H("join", k, next position, end keys of its paths in order)
+
+A run is a stretch of tokens at consecutive positions without a block between them. A path
+goes on with the run of its parent (that is where its tokens stand), so a path's end key is
+the end key of the context "prefix + path". The namespace names weights, adapter, KV layout
+and tenant. Knows no engine.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from multiverse_shared.layout import block_end
+from multiverse_shared.tree import Block, Context, Text, count, normalise
+
+CHUNK = 64
+
+
+def _digest(kind: bytes, *parts: bytes) -> bytes:
+    state = blake2b(digest_size=32, person=kind)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.digest()
+
+
+def _position(at: int) -> bytes:
+    return at.to_bytes(8, "little", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChain:
+    """The key after some context, with the tokens that do not fill a chunk yet."""
+
+    key: bytes
+    start: int  # position of the first pending token
+    pending: tuple[int, ...] = ()
+
+    @classmethod
+    def root(cls, namespace: str) -> KeyChain:
+        return cls(_digest(b"root", namespace.encode()), 0)
+
+    @property
+    def position(self) -> int:
+        """Where the next token stands."""
+        return self.start + len(self.pending)
+
+    @property
+    def end(self) -> bytes:
+        """The key of exactly what was read so far."""
+        if not self.pending:
+            return self.key
+        return _digest(b"text", self.key, _position(self.start), array("I", self.pending).tobytes())
+
+    def take(self, ids: tuple[int, ...]) -> KeyChain:
+        """The chain after at most one chunk's worth of `ids` more (so that it ends a chunk)."""
+        grown = KeyChain(self.key, self.start, self.pending + ids)
+        if len(grown.pending) < CHUNK:
+            return grown
+        assert len(grown.pending) == CHUNK, "take() stops at chunk borders"
+        return KeyChain(grown.end, grown.position)
+
+    @property
+    def room(self) -> int:
+        """Tokens until the present chunk is full."""
+        return CHUNK - len(self.pending)
+
+    def text(self, ids: tuple[int, ...]) -> list[KeyChain]:
+        """The chain after each full chunk of `ids` and after the rest."""
+        chains: list[KeyChain] = []
+        chain, at = self, 0
+        while at < len(ids):
+            step = chain.room
+            chain = chain.take(ids[at : at + step])
+            at += step
+            chains.append(chain)
+        return chains
+
+    def moved(self, position: int) -> KeyChain:
+        """The same chain when the next token stands elsewhere: a new run begins there."""
+        return self if position == self.position else KeyChain(self.end, position)
+
+    def block(self, block: Block) -> KeyChain:
+        """The chain after a closed block."""
+        at = block_end(block, self.position)
+        inner = self.moved(self.position + block.path_offset)
+        ends = [after(path, inner).end for path in block.paths]
+        return KeyChain(_digest(b"join", self.end, _position(at), *ends), at)
+
+
+def after(context: Context, chain: KeyChain) -> KeyChain:
+    """The chain when `context` follows what `chain` stands for."""
+    for item in context:
+        if isinstance(item, Text):
+            chain = (chain.text(item.ids) or [chain])[-1]
+        else:
+            chain = chain.block(item)
+    return chain
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A place on the spine of a context at which its KV has a name."""
+
+    key: bytes
+    position: int  # of the token that follows
+    tokens: int  # linear count of tokens before it
+
+
+def content_keys(context: Context, namespace: str) -> list[Checkpoint]:
+    """Checkpoints along the spine: each full chunk, each end of a run, each closed block."""
+    out: list[Checkpoint] = []
+    chain, tokens = KeyChain.root(namespace), 0
+    for item in normalise(context):
+        if isinstance(item, Text):
+            base, start = tokens, chain.position
+            for link in chain.text(item.ids):
+                tokens = base + link.position - start
+                out.append(Checkpoint(link.end, link.position, tokens))
+                chain = link
+        else:
+            chain = chain.block(item)
+            tokens += count((item,))
+            out.append(Checkpoint(chain.end, chain.position, tokens))
+    return out

@@ -1,0 +1,93 @@
+"""Where every token of a context tree stands, and what it may attend to.
+
+The only place in the project that computes positions and visibility: trainer, engines and
+checks all call it. Rule "stitch" (arXiv 2506.09991, section 4): every path of a block starts
+at the position after the token before the block; the token after the block stands one after
+the largest position reached inside it; a token sees every earlier token of the linear order
+except those of a sibling path, at any level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multiverse_shared.tree import Block, Context, Text
+
+Span = tuple[int, int]  # half-open interval of linear indices
+
+
+def positions(context: Context, start: int = 0) -> list[int]:
+    """Position id of each token in linear order, when the first one stands at `start`."""
+    out: list[int] = []
+    _place(context, start, out)
+    return out
+
+
+def next_position(context: Context, start: int = 0) -> int:
+    """Where the token after the context would stand. Walks items, not tokens."""
+    at = start
+    for item in context:
+        at = at + len(item.ids) if isinstance(item, Text) else block_end(item, at)
+    return at
+
+
+def block_end(block: Block, at: int) -> int:
+    """Position of the token after a block, when the block opens at position `at`."""
+    inner = at + block.path_offset
+    ends = [next_position(path, inner) for path in block.paths if path]
+    return max(ends, default=at) + block.join_offset
+
+
+def _place(context: Context, at: int, out: list[int]) -> int:
+    for item in context:
+        if isinstance(item, Text):
+            out.extend(range(at, at + len(item.ids)))
+            at += len(item.ids)
+        else:
+            for path in item.paths:
+                _place(path, at + item.path_offset, out)
+            at = block_end(item, at)
+    return at
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Neighbouring tokens that see the same past.
+
+    Tokens [start, stop) see all of `visible` (disjoint ascending spans, all before `start`)
+    and, causally, each other.
+    """
+
+    start: int
+    stop: int
+    visible: tuple[Span, ...]
+
+
+def visibility(context: Context) -> list[Segment]:
+    """The attention mask as segments: O(items x depth), never S x S."""
+    segments: list[Segment] = []
+    _see(context, 0, (), segments)
+    return segments
+
+
+def _see(context: Context, at: int, past: tuple[Span, ...], out: list[Segment]) -> int:
+    """Lay `context` out from linear index `at`, seeing `past`; returns the index after it."""
+    for item in context:
+        before = at
+        if isinstance(item, Text):
+            at += len(item.ids)
+            if at > before:
+                out.append(Segment(before, at, past))
+        else:
+            for path in item.paths:
+                at = _see(path, at, past, out)
+        past = _extend(past, (before, at))
+    return at
+
+
+def _extend(spans: tuple[Span, ...], new: Span) -> tuple[Span, ...]:
+    if new[0] == new[1]:
+        return spans
+    if spans and spans[-1][1] == new[0]:
+        return (*spans[:-1], (spans[-1][0], new[1]))
+    return (*spans, new)
