@@ -1,0 +1,1 @@
+"""One model replica: engines behind one gRPC service. Knows no text and no HTTP."""

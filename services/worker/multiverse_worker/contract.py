@@ -1,0 +1,178 @@
+"""The engine contract: what every engine does for the branches of all requests.
+
+Token ids and context trees only; an engine knows no text, no dialect and no network.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from multiverse_shared.effects import Stop
+from multiverse_shared.errors import MultiverseError
+from multiverse_shared.tree import Context
+from numpy.typing import NDArray
+
+Ids: TypeAlias = tuple[int, ...]
+Logits: TypeAlias = NDArray[np.float32]
+
+
+class BranchId(NamedTuple):
+    """A branch, unique in the worker."""
+
+    stream: int  # the router stream that owns it
+    number: int  # the router's own number for it
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is drawn. Frozen: branches never share changing settings."""
+
+    temperature: float = 0.0  # 0: greedy
+    top_p: float = 1.0
+    top_k: int = 0  # 0: the whole vocabulary
+    seed: int = 0
+    stream: str = ""  # names the path: siblings draw differently from one seed
+    draws: int = 0  # index of the first draw
+    banned: Ids = ()
+    logprobs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Decode one branch."""
+
+    branch: BranchId
+    request: str
+    context: Context
+    max_tokens: int
+    sampling: Sampling = field(default_factory=Sampling)
+    stops: tuple[Stop, ...] = ()
+    length_tail: Ids = ()
+    block: BranchId | None = None  # the branch whose block this is a path of
+    base_key: bytes = b""  # key of a leased context that `context` follows
+    consumes: tuple[str, ...] = ()  # leases that end once the context is held
+    script: Ids = ()  # teacher forcing: taken in place of draws
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of a branch. Unless aborted or failed, its whole context is held by `lease`."""
+
+    reason: FinishReason
+    stop: int = 0
+    appended: Ids = ()
+    lease: str = ""
+    key: bytes = b""
+    reused_tokens: int = 0
+    context_tokens: int = 0
+    error: MultiverseError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one step did to one branch."""
+
+    branch: BranchId
+    ids: Ids = ()
+    logprobs: tuple[float, ...] = ()
+    finish: Finish | None = None
+
+
+class Capability(StrEnum):
+    FREE_POSITIONS = "free_positions"  # positions need not be consecutive
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What the engine is; constant from start to end."""
+
+    engine: str
+    version: str
+    namespace: str  # of content keys
+    context_length: int
+    kv_cells: int
+    vocab_size: int
+    capabilities: frozenset[Capability] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the engine is."""
+
+    running: int
+    waiting: int
+    leases: int
+    kv_cells_free: int
+    kv_cells: int
+
+
+Observer: TypeAlias = Callable[[BranchId, int, Logits], None]
+
+
+class Engine(ABC):
+    """Serves all branches of all requests in one continuous batch.
+
+    Not thread-safe: one thread calls everything but `info`.
+
+    Results never depend on what is cached: a context is brought into the cache from whatever
+    part of it is held, and the rest is computed. A lease buys speed only; an engine may
+    revoke it when it must, and recomputes then.
+    """
+
+    info: EngineInfo
+    observer: Observer | None = None
+    """When set, it is given the logits of every token that is computed: the branch, the
+    linear index of the first token in the branch's context, rows [tokens, vocab]."""
+
+    @abstractmethod
+    def start(self, start: Start) -> None:
+        """Queue a branch. Always safe: what can't be served ends as a FAILED finish."""
+
+    @abstractmethod
+    def abort(self, branch: BranchId) -> None:
+        """End a branch at the next step with ABORTED; unknown branches are ignored."""
+
+    @abstractmethod
+    def release(self, lease: str) -> None:
+        """End a lease: its KV becomes ordinary cache. Unknown leases are ignored."""
+
+    @abstractmethod
+    def lose_stream(self, stream: int) -> None:
+        """Abort the branches of a router stream that broke; its leases end after a grace."""
+
+    @abstractmethod
+    def step(self) -> list[Update]:
+        """Admit, compute one batch, sample, and end what has ended."""
+
+    @abstractmethod
+    def tick(self) -> None:
+        """Let time pass when there is nothing to step: leases expire."""
+
+    @property
+    @abstractmethod
+    def idle(self) -> bool:
+        """Whether `step` would find nothing to do."""
+
+    @abstractmethod
+    def load(self) -> Load:
+        """Present load; cheap."""
+
+    @abstractmethod
+    def drop_cached(self) -> None:
+        """Forget all KV that no running branch uses, leased or not."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the model. Nothing may be called afterwards."""

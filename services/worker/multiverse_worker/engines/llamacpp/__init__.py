@@ -1,0 +1,1 @@
+"""The embedded engine: llama.cpp through its low-level interface."""

@@ -1,0 +1,124 @@
+"""One branch in the engine: what it still has to compute, and what it has sampled.
+
+Knows the flow of a branch: load, decode, tail, end. Must not know other branches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from multiverse_shared.tree import Context, Text, count, normalise
+
+from multiverse_worker.contract import FinishReason, Ids, Logits, Start
+from multiverse_worker.engines.llamacpp.cache import Holding, KvCache
+from multiverse_worker.engines.llamacpp.loader import Feed, Feeds, Loaded, load
+from multiverse_worker.sampling import sample
+
+
+@dataclass(slots=True)
+class Ending:
+    """Why the branch ends, once its tail is computed."""
+
+    reason: FinishReason
+    stop: int = 0
+    dropped: int = 0  # sampled ids that are not part of the context
+    appended: Ids = ()
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """Mutable; owned by the engine. `context` is the full one, in normal form."""
+
+    start: Start
+    context: Context
+    order: tuple[int, int]  # age of its request, arrival
+    holding: Holding | None = None
+    feeds: Feeds | None = None  # while the context is loaded
+    feed: Feed | None = None
+    head: Feed | None = None  # the last token of the context, computed for its logits
+    loaded: Loaded = field(default_factory=Loaded)
+    sampled: list[int] = field(default_factory=list)
+    ending: Ending | None = None
+
+    @property
+    def decoding(self) -> bool:
+        """Whether its context is loaded."""
+        return self.feeds is None
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of the context as it is now, the tail included once it is decided."""
+        tail = self.ending.appended if self.ending else ()
+        return count(self.context) + len(self.kept) + len(tail)
+
+    @property
+    def kept(self) -> Ids:
+        """The sampled ids that are part of the context."""
+        dropped = self.ending.dropped if self.ending else 0
+        return tuple(self.sampled[: len(self.sampled) - dropped])
+
+    @property
+    def final_context(self) -> Context:
+        """The context when the branch has ended."""
+        tail = self.ending.appended if self.ending else ()
+        return (*self.context, Text(self.kept + tail))
+
+    def admit(self, cache: KvCache, holding: Holding) -> None:
+        """Begin to load into `holding`; after a preemption, with all that was sampled."""
+        self.holding = holding
+        self.loaded = Loaded()
+        now = normalise(self.final_context)
+        last = now[-1]
+        self.head = None
+        if self.ending is None and isinstance(last, Text) and self.start.max_tokens > 0:
+            self.head = Feed(holding, last.ids[-1:], count(now) - 1, draws=True)
+            now = normalise((*now[:-1], Text(last.ids[:-1])))
+        self.feeds = load(cache, holding, now, self.loaded)
+
+    def loaded_all(self) -> None:
+        """The context is resident: go on with its last token, or end."""
+        self.feeds = None
+        if self.head:
+            self.feed, self.head = self.head, None
+        elif self.ending is None:
+            self._end(Ending(FinishReason.LENGTH, appended=self.start.length_tail), ())
+
+    def draw(self, row: Logits) -> int:
+        """Sample the next token from `row` and decide what to compute next."""
+        script, index = self.start.script, len(self.sampled)
+        token = script[index] if index < len(script) else sample(row, self.start.sampling, index)
+        self.sampled.append(token)
+        ending = self._stopped()
+        if ending:
+            self._end(ending, () if ending.dropped else (token,))
+        else:
+            assert self.holding is not None
+            self.feed = Feed(self.holding, (token,), self.context_tokens - 1, draws=True)
+        return token
+
+    def _stopped(self) -> Ending | None:
+        for number, stop in enumerate(self.start.stops):
+            if tuple(self.sampled[-len(stop.ids) :]) == stop.ids:
+                dropped = 0 if stop.keep else len(stop.ids)
+                return Ending(FinishReason.STOP, number, dropped, stop.tail)
+        if len(self.sampled) >= self.start.max_tokens:
+            return Ending(FinishReason.LENGTH, appended=self.start.length_tail)
+        return None
+
+    def _end(self, ending: Ending, last: Ids) -> None:
+        """Compute what is not in the cache yet (the last token and the tail), then end."""
+        assert self.holding is not None
+        self.ending = ending
+        ids = last + ending.appended
+        self.feed = Feed(self.holding, ids, self.context_tokens - len(ids)) if ids else None
+
+    def unload(self) -> None:
+        """Give up loading: what was held apart is dropped."""
+        if self.feeds is not None:
+            self.feeds.close()
+        self.feeds = self.feed = self.head = self.holding = None
+
+
+def _then(feeds: Feeds, last: Feed) -> Feeds:
+    yield from feeds
+    yield last

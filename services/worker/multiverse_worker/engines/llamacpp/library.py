@@ -1,0 +1,162 @@
+"""llama.cpp's low-level interface, as few calls as the engine needs.
+
+Knows ctypes. Must not know branches, keys or leases.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+import numpy as np
+from multiverse_shared.errors import InvalidModel
+
+from multiverse_worker.contract import Logits
+
+MAX_SEQUENCES = 256  # the library's own limit
+_KV_TYPES = {"f32": 0, "f16": 1}
+_ERROR_LEVEL = 4
+
+
+@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
+def _log(level: int, text: bytes, _: Any) -> None:
+    if level == _ERROR_LEVEL:
+        sys.stderr.write(text.decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryOptions:
+    """How the model is loaded."""
+
+    model: Path
+    kv_cells: int = 8192
+    sequences: int = 64
+    batch_tokens: int = 512
+    threads: int = 1
+    kv_type: str = "f16"
+    flash_attention: bool = True
+
+
+class NoSlotError(Exception):
+    """The KV pool has no room for the batch; nothing was computed."""
+
+
+class Library:
+    """One loaded model with one unified KV pool shared by all sequences."""
+
+    def __init__(self, options: LibraryOptions) -> None:
+        if not 1 <= options.sequences <= MAX_SEQUENCES:
+            raise InvalidModel(f"sequences must be 1 to {MAX_SEQUENCES}", field="sequences")
+        llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
+        llama_cpp.llama_backend_init()
+        self._model = llama_cpp.llama_model_load_from_file(
+            str(options.model).encode(), llama_cpp.llama_model_default_params()
+        )
+        if not self._model:
+            raise InvalidModel(
+                f"llama.cpp can't load {options.model}; is it a GGUF file? "
+                "`multiverse model export DIR` makes one",
+                field="model",
+            )
+        self._context = llama_cpp.llama_init_from_model(self._model, _parameters(options))
+        if not self._context:
+            llama_cpp.llama_model_free(self._model)
+            raise InvalidModel(
+                f"no memory for {options.kv_cells} KV cells; lower kv_cells", field="kv_cells"
+            )
+        self._memory = llama_cpp.llama_get_memory(self._context)
+        vocabulary = llama_cpp.llama_model_get_vocab(self._model)
+        self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(vocabulary))
+        self.trained_context = int(llama_cpp.llama_model_n_ctx_train(self._model))
+        self._batch = _Batch(options.batch_tokens)
+
+    def compute(
+        self, ids: list[int], positions: list[int], sequences: list[int], wanted: list[bool]
+    ) -> list[Logits]:
+        """One batch; returns a row [vocab] for each wanted token, in order.
+
+        NoSlotError when the pool is full. The batch must go on with each of its sequences at
+        the position after its last one.
+        """
+        self._batch.fill(ids, positions, sequences, wanted)
+        result = llama_cpp.llama_decode(self._context, self._batch.struct)
+        if result == 1:
+            raise NoSlotError
+        if result != 0:
+            raise RuntimeError(f"llama_decode failed with {result}")
+        return [
+            np.ctypeslib.as_array(
+                llama_cpp.llama_get_logits_ith(self._context, index), shape=(self.vocab_size,)
+            ).copy()
+            for index, want in enumerate(wanted)
+            if want
+        ]
+
+    def copy(self, source: int, target: int, start: int, stop: int) -> None:
+        """Let `target` see the cells of `source` at positions [start, stop): metadata only."""
+        llama_cpp.llama_memory_seq_cp(self._memory, source, target, start, stop)
+
+    def remove(self, sequence: int) -> None:
+        """Forget a sequence; its cells are free when no other sequence has them."""
+        llama_cpp.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+
+    def last_position(self, sequence: int) -> int:
+        """Largest position of a sequence; -1 when it is empty."""
+        return int(llama_cpp.llama_memory_seq_pos_max(self._memory, sequence))
+
+    def close(self) -> None:
+        llama_cpp.llama_free(self._context)
+        llama_cpp.llama_model_free(self._model)
+
+
+def _parameters(options: LibraryOptions) -> Any:
+    parameters = llama_cpp.llama_context_default_params()
+    parameters.n_ctx = options.kv_cells
+    parameters.n_batch = options.batch_tokens
+    parameters.n_ubatch = options.batch_tokens
+    parameters.n_seq_max = options.sequences
+    parameters.n_threads = options.threads
+    parameters.n_threads_batch = options.threads
+    parameters.kv_unified = True
+    parameters.flash_attn_type = int(options.flash_attention)
+    parameters.type_k = parameters.type_v = _KV_TYPES[options.kv_type]
+    return parameters
+
+
+class _Batch:
+    """A llama_batch over arrays of our own, one sequence per token."""
+
+    def __init__(self, size: int) -> None:
+        self._ids = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._counts = np.ones(size, np.int32)
+        self._sequences = np.zeros(size, np.int32)
+        self._wanted = np.zeros(size, np.int8)
+        base = self._sequences.ctypes.data
+        integer = ctypes.POINTER(ctypes.c_int32)
+        self._pointers = (integer * size)(
+            *(ctypes.cast(base + 4 * index, integer) for index in range(size))
+        )
+        self.struct = llama_cpp.llama_batch(
+            n_tokens=0,
+            token=self._ids.ctypes.data_as(integer),
+            embd=None,
+            pos=self._positions.ctypes.data_as(integer),
+            n_seq_id=self._counts.ctypes.data_as(integer),
+            seq_id=ctypes.cast(self._pointers, ctypes.POINTER(integer)),
+            logits=self._wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
+        )
+
+    def fill(
+        self, ids: list[int], positions: list[int], sequences: list[int], wanted: list[bool]
+    ) -> None:
+        size = len(ids)
+        self._ids[:size] = ids
+        self._positions[:size] = positions
+        self._sequences[:size] = sequences
+        self._wanted[:size] = wanted
+        self.struct.n_tokens = size

@@ -1,0 +1,93 @@
+"""Leases: pins on the KV of finished branches, so that a join finds it.
+
+Knows when a pin ends; must not know what is pinned. A lease ends when it is consumed or
+released, 5 s after its owner's stream is lost, and after 60 s in which no branch of its
+request is queued or running.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from multiverse_shared.tree import Context
+
+LOST_STREAM_GRACE_S = 5.0
+QUIET_REQUEST_S = 60.0
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Lease(Generic[T]):
+    """One pin."""
+
+    id: str
+    held: T
+    request: str
+    stream: int
+    key: bytes  # content key of the leased context
+    context: Context
+    quiet_since: float
+    expires: float | None = None  # set when the owner's stream is lost
+
+
+@dataclass(slots=True)
+class LeaseBook(Generic[T]):
+    """All leases of an engine. `clock` gives monotonic seconds."""
+
+    clock: Callable[[], float]
+    _leases: dict[str, Lease[T]] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def grant(self, held: T, request: str, stream: int, key: bytes, context: Context) -> Lease[T]:
+        lease = Lease(
+            f"{stream}-{next(self._numbers)}", held, request, stream, key, context, self.clock()
+        )
+        self._leases[lease.id] = lease
+        return lease
+
+    def end(self, lease_id: str) -> Lease[T] | None:
+        """Take a lease out of the book; None when it is not (or no longer) there."""
+        return self._leases.pop(lease_id, None)
+
+    def by_key(self, key: bytes, stream: int) -> Lease[T] | None:
+        """A lease of this stream on the context named by `key`."""
+        return next(
+            (
+                lease
+                for lease in self._leases.values()
+                if lease.key == key and lease.stream == stream
+            ),
+            None,
+        )
+
+    def of_request(self, request: str) -> list[Lease[T]]:
+        return [lease for lease in self._leases.values() if lease.request == request]
+
+    def lose_stream(self, stream: int) -> None:
+        """Start the grace of all leases of a lost stream."""
+        expires = self.clock() + LOST_STREAM_GRACE_S
+        for lease in self._leases.values():
+            if lease.stream == stream and lease.expires is None:
+                lease.expires = expires
+
+    def expired(self, live_requests: Collection[str]) -> list[Lease[T]]:
+        """Take out and return what has run out; `live_requests` have branches."""
+        now = self.clock()
+        out: list[Lease[T]] = []
+        for lease in list(self._leases.values()):
+            if lease.request in live_requests:
+                lease.quiet_since = now
+            lost = lease.expires is not None and now >= lease.expires
+            if lost or now - lease.quiet_since >= QUIET_REQUEST_S:
+                out.append(self._leases.pop(lease.id))
+        return out
+
+    def __iter__(self) -> Iterator[Lease[T]]:
+        return iter(list(self._leases.values()))
+
+    def __len__(self) -> int:
+        return len(self._leases)

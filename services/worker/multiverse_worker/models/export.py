@@ -1,0 +1,176 @@
+"""Hugging Face Llama checkpoints as GGUF files for llama.cpp.
+
+The file carries no vocabulary: token ids stay with the tokenizer of the model directory.
+Query and key rows are reordered per head, because llama.cpp rotates neighbouring pairs where
+Hugging Face rotates halves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from multiverse_shared.errors import InvalidModel
+from multiverse_worker.models.directory import ModelDirectory
+
+Array = NDArray[Any]
+Progress = Callable[[int, int], None]  # tensors done, tensors in all
+
+_TYPES = {
+    "f32": (gguf.LlamaFileType.ALL_F32, gguf.GGMLQuantizationType.F32),
+    "f16": (gguf.LlamaFileType.MOSTLY_F16, gguf.GGMLQuantizationType.F16),
+    "q8_0": (gguf.LlamaFileType.MOSTLY_Q8_0, gguf.GGMLQuantizationType.Q8_0),
+}
+WEIGHT_TYPES = tuple(_TYPES)
+
+_TOP = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+}
+_LAYER = {
+    "self_attn.q_proj.weight": "attn_q.weight",
+    "self_attn.k_proj.weight": "attn_k.weight",
+    "self_attn.v_proj.weight": "attn_v.weight",
+    "self_attn.o_proj.weight": "attn_output.weight",
+    "mlp.gate_proj.weight": "ffn_gate.weight",
+    "mlp.up_proj.weight": "ffn_up.weight",
+    "mlp.down_proj.weight": "ffn_down.weight",
+    "input_layernorm.weight": "attn_norm.weight",
+    "post_attention_layernorm.weight": "ffn_norm.weight",
+}
+
+
+def export_gguf(
+    model: ModelDirectory, target: Path, weight_type: str, progress: Progress | None = None
+) -> None:
+    """Write `model` to `target`, all at once or not at all.
+
+    InvalidModel for what the converter does not know; it never guesses.
+    """
+    if weight_type not in _TYPES:
+        raise InvalidModel(
+            f"unknown weight type {weight_type!r}; choose one of {', '.join(_TYPES)}", field="type"
+        )
+    config = json.loads((model.path / "config.json").read_text("utf-8"))
+    _check(config)
+    file_type, kind = _TYPES[weight_type]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}.part")
+    writer = gguf.GGUFWriter(unfinished, "llama")
+    _write_config(writer, config, file_type)
+    tensors = list(_tensors(model, config))
+    for done, (name, read) in enumerate(tensors, 1):
+        _add(writer, name, read(), kind)
+        if progress:
+            progress(done, len(tensors))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    unfinished.replace(target)
+
+
+def _check(config: dict[str, Any]) -> None:
+    architecture = (config.get("architectures") or ["?"])[0]
+    if architecture != "LlamaForCausalLM":
+        raise InvalidModel(
+            f"architecture {architecture} is not supported; LlamaForCausalLM is", field="model"
+        )
+    for flag in ("attention_bias", "mlp_bias"):
+        if config.get(flag):
+            raise InvalidModel(f"config.json has {flag}; models without it are supported")
+    if _rope(config).get("rope_type", "default") != "default":
+        raise InvalidModel("config.json scales RoPE; models without scaling are supported")
+    if config.get("hidden_act", "silu") != "silu":
+        raise InvalidModel(f"activation {config['hidden_act']} is not supported; silu is")
+
+
+def _rope(config: dict[str, Any]) -> dict[str, Any]:
+    parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return {"rope_theta": config.get("rope_theta", 10000.0), **parameters}
+
+
+def _write_config(
+    writer: gguf.GGUFWriter, config: dict[str, Any], file_type: gguf.LlamaFileType
+) -> None:
+    heads = config["num_attention_heads"]
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
+    width = config.get("head_dim") or config["hidden_size"] // heads
+    writer.add_rope_dimension_count(width)
+    writer.add_key_length(width)
+    writer.add_value_length(width)
+    writer.add_rope_freq_base(_rope(config)["rope_theta"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_tokenizer_model("none")
+    writer.add_file_type(file_type)
+
+
+def _tensors(
+    model: ModelDirectory, config: dict[str, Any]
+) -> Iterator[tuple[str, Callable[[], Array]]]:
+    """GGUF name and reader of each tensor; each file is opened once per tensor, lazily."""
+    heads = config["num_attention_heads"]
+    kv_heads = config.get("num_key_value_heads") or heads
+    tied = config.get("tie_word_embeddings", False)
+    for path in model.weights:
+        with safe_open(path, framework="numpy") as file:
+            names = list(file.keys())
+        for name in names:
+            if name == "lm_head.weight" and tied:
+                continue
+            target = _target(name)
+            rotated = {"attn_q": heads, "attn_k": kv_heads}.get(target.split(".")[-2])
+            yield target, _reader(path, name, rotated)
+
+
+def _target(name: str) -> str:
+    """The name llama.cpp gives a tensor."""
+    if name in _TOP:
+        return _TOP[name]
+    if name.startswith("model.layers."):
+        number, _, rest = name.removeprefix("model.layers.").partition(".")
+        if rest in _LAYER:
+            return f"blk.{number}.{_LAYER[rest]}"
+    raise InvalidModel(f"the checkpoint has a tensor {name!r} that a Llama does not have")
+
+
+def _reader(path: Path, name: str, heads: int | None) -> Callable[[], Array]:
+    def read() -> Array:
+        with safe_open(path, framework="numpy") as file:
+            values: Array = file.get_tensor(name).astype(np.float32)
+        return _interleave(values, heads) if heads else values
+
+    return read
+
+
+def _interleave(rows: Array, heads: int) -> Array:
+    """Rows [heads x (2 x half), in]: from halves to neighbouring pairs."""
+    half = rows.shape[0] // heads // 2
+    paired = rows.reshape(heads, 2, half, *rows.shape[1:]).swapaxes(1, 2)
+    return np.ascontiguousarray(paired.reshape(rows.shape))
+
+
+def _add(
+    writer: gguf.GGUFWriter, name: str, values: Array, kind: gguf.GGMLQuantizationType
+) -> None:
+    """Matrices in the wanted type, vectors (norms) always in F32."""
+    if values.ndim < 2 or kind is gguf.GGMLQuantizationType.F32:
+        writer.add_tensor(name, values)
+    elif kind is gguf.GGMLQuantizationType.F16:
+        writer.add_tensor(name, values.astype(np.float16))
+    else:
+        writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)

@@ -1,0 +1,170 @@
+"""The gRPC engine service over one engine thread.
+
+Knows streams and files. Must not know text, dialects or how an engine works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+from collections.abc import AsyncIterator
+
+import grpc
+
+from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceServicer
+from multiverse_shared.errors import CapacityExceeded, MultiverseError, WorkerUnavailable
+from multiverse_worker.contract import (
+    BranchId,
+    Capability,
+    Engine,
+    Finish,
+    FinishReason,
+    Load,
+    Update,
+)
+from multiverse_worker.engine_thread import EngineThread
+from multiverse_worker.models.directory import ModelDirectory
+from multiverse_worker.outbox import Outbox
+from multiverse_worker.wire import frame_of, load_of, start_of
+
+FILE_CHUNK = 1 << 20
+LOAD_INTERVAL_S = 0.1
+_CAPABILITIES = {Capability.FREE_POSITIONS: pb.CAPABILITY_FREE_POSITIONS}
+
+
+class Service(EngineServiceServicer):
+    """One per process. `broken` is set when the engine has failed."""
+
+    def __init__(self, engine: Engine, model: ModelDirectory, max_branches: int) -> None:
+        self._info = engine.info
+        self._model = model
+        self._files = model.text_files
+        self._max_branches = max_branches
+        self._load = engine.load()
+        self._streams = itertools.count(1)
+        self._outboxes: dict[int, Outbox] = {}
+        self._branches: set[BranchId] = set()
+        self._draining = False
+        self.broken = asyncio.Event()
+        self._engine = EngineThread(engine, self._deliver, self._fail)
+
+    # -- the stream ----------------------------------------------------------------------------
+
+    async def Run(  # noqa: N802 - the name is the protocol's
+        self, requests: AsyncIterator[pb.RunRequest], context: grpc.aio.ServicerContext
+    ) -> None:
+        stream = next(self._streams)
+        outbox = self._outboxes[stream] = Outbox()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                writer = tasks.create_task(self._write(outbox, context))
+                async for request in requests:
+                    self._command(request, stream, outbox)
+                writer.cancel()
+        finally:
+            del self._outboxes[stream]
+            self._branches = {b for b in self._branches if b.stream != stream}
+            self._engine.lose_stream(stream)
+
+    async def _write(self, outbox: Outbox, context: grpc.aio.ServicerContext) -> None:
+        while True:
+            await context.write(frame_of(await outbox.take()))
+
+    def _command(self, request: pb.RunRequest, stream: int, outbox: Outbox) -> None:
+        match request.WhichOneof("command"):
+            case "start":
+                branch = BranchId(stream, request.start.branch)
+                try:
+                    self._admit(branch)
+                    self._engine.start(start_of(request.start, stream))
+                except MultiverseError as error:
+                    self._branches.discard(branch)
+                    finish = Finish(FinishReason.FAILED, error=error)
+                    outbox.put(Update(branch, finish=finish))
+            case "abort":
+                self._engine.abort(BranchId(stream, request.abort.branch))
+            case "release":
+                self._engine.release(request.release.lease)
+
+    def _admit(self, branch: BranchId) -> None:
+        if self._draining:
+            raise WorkerUnavailable("the worker is draining; use another one")
+        if len(self._branches) >= self._max_branches:
+            raise CapacityExceeded(f"{self._max_branches} branches are queued; try again later")
+        self._branches.add(branch)
+
+    def _deliver(self, updates: list[Update], load: Load) -> None:
+        for update in updates:
+            if update.finish:
+                self._branches.discard(update.branch)
+            outbox = self._outboxes.get(update.branch.stream)
+            if outbox:
+                outbox.put(update)
+        self._load = load
+
+    def _fail(self) -> None:
+        self.broken.set()
+
+    # -- the rest --------------------------------------------------------------------------------
+
+    async def GetModelFiles(  # noqa: N802
+        self, request: pb.GetModelFilesRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.GetModelFilesResponse]:
+        for name, data in self._files.items():
+            digest = hashlib.sha256(data).digest()
+            for at in range(0, max(1, len(data)), FILE_CHUNK):
+                chunk = data[at : at + FILE_CHUNK]
+                last = at + FILE_CHUNK >= len(data)
+                yield pb.GetModelFilesResponse(
+                    name=name, data=chunk, last=last, sha256=digest if last else b""
+                )
+
+    async def GetModelInfo(  # noqa: N802
+        self, request: pb.GetModelInfoRequest, context: grpc.aio.ServicerContext
+    ) -> pb.GetModelInfoResponse:
+        info = self._info
+        return pb.GetModelInfoResponse(
+            model=self._model.name,
+            files_digest=self._model.files_digest,
+            namespace=info.namespace,
+            engine=info.engine,
+            engine_version=info.version,
+            context_length=info.context_length,
+            kv_cells=info.kv_cells,
+            vocab_size=info.vocab_size,
+            capabilities=[_CAPABILITIES[capability] for capability in info.capabilities],
+        )
+
+    async def WatchLoad(  # noqa: N802
+        self, request: pb.WatchLoadRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.WatchLoadResponse]:
+        last: tuple[Load, bool] | None = None
+        for sequence in itertools.count(1):
+            while last == (self._load, self._draining):
+                await asyncio.sleep(LOAD_INTERVAL_S)
+            last = (self._load, self._draining)
+            yield load_of(self._load, sequence, self._draining)
+
+    async def Drain(  # noqa: N802
+        self, request: pb.DrainRequest, context: grpc.aio.ServicerContext
+    ) -> pb.DrainResponse:
+        return pb.DrainResponse(aborted=await self.drain(request.grace_s))
+
+    async def drain(self, grace_s: float) -> int:
+        """Take no new branches; after `grace_s` abort the running ones and count them."""
+        self._draining = True
+        try:
+            async with asyncio.timeout(grace_s):
+                while self._branches:
+                    await asyncio.sleep(LOAD_INTERVAL_S)
+        except TimeoutError:
+            pass
+        left = list(self._branches)
+        for branch in left:
+            self._engine.abort(branch)
+        return len(left)
+
+    async def close(self) -> None:
+        await self._engine.stop()

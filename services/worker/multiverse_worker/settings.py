@@ -1,0 +1,31 @@
+"""All settings of a worker process; each may come from MULTIVERSE_WORKER_<NAME>."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class WorkerSettings(BaseSettings):
+    """Frozen; checked at start-up."""
+
+    model_config = SettingsConfigDict(env_prefix="MULTIVERSE_WORKER_", frozen=True)
+
+    model: Path = Field(description="model directory in Hugging Face form")
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(7071, ge=0, le=65535, description="gRPC port; 0 picks a free one")
+    weight_type: Literal["f32", "f16", "q8_0"] = Field("f32", description="type of the weights")
+    kv_type: Literal["f32", "f16"] = Field("f16", description="type of the KV cells")
+    flash_attention: bool = Field(True, description="faster with F16 cells; exact only without")
+    kv_cells: int = Field(16384, ge=256, description="tokens that the KV pool holds")
+    sequences: int = Field(128, ge=2, le=256, description="contexts resident at once")
+    batch_tokens: int = Field(512, ge=16, le=8192, description="tokens computed per step")
+    threads: int = Field(
+        max(1, (os.cpu_count() or 2) // 2), ge=1, description="threads of the engine"
+    )
+    max_branches: int = Field(1024, ge=1, description="branches queued or running at once")
+    max_message_mib: int = Field(64, ge=4, description="largest gRPC message")

@@ -1,0 +1,165 @@
+"""Drives an engine through a given tree just as a router would, and compares every logit.
+
+Only the engine contract is used, so the same suite runs against every engine. All tokens are
+teacher-forced: texts are cut at random into what a start brings, what is decoded and a tail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from multiverse_shared.errors import NotFound
+from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
+from multiverse_worker.contract import BranchId, Engine, Finish, FinishReason, Logits, Start
+
+STREAM = 1
+
+
+@dataclass
+class Comparison:
+    """Logits seen against logits expected."""
+
+    compared: int = 0
+    max_diff: float = 0.0
+
+    def add(self, seen: Logits, expected: Logits) -> None:
+        self.compared += len(seen)
+        self.max_diff = max(self.max_diff, float(np.abs(seen - expected).max()))
+
+
+class Pump:
+    """Steps an engine and hands updates to whoever waits for them."""
+
+    def __init__(self, engine: Engine, after_step: Callable[[], None] = lambda: None) -> None:
+        self._engine = engine
+        self._after_step = after_step
+        self._numbers = iter(range(1 << 40))
+        self._waiting: dict[BranchId, asyncio.Future[Finish]] = {}
+        self._expected: dict[BranchId, list[Logits]] = {}
+        self.comparison = Comparison()
+        engine.observer = self._observe
+
+    def new_branch(self) -> BranchId:
+        return BranchId(STREAM, next(self._numbers))
+
+    async def run(self, start: Start, expected: list[Logits]) -> Finish:
+        """Start a branch; `expected` are reference rows in the linear order of its context."""
+        self._expected[start.branch] = expected
+        self._waiting[start.branch] = asyncio.get_running_loop().create_future()
+        self._engine.start(start)
+        try:
+            return await self._waiting[start.branch]
+        finally:
+            del self._waiting[start.branch], self._expected[start.branch]
+
+    async def pump(self) -> None:
+        """Step until cancelled."""
+        while True:
+            for update in self._engine.step():
+                if update.finish:
+                    self._waiting[update.branch].set_result(update.finish)
+            self._after_step()
+            await asyncio.sleep(0)
+
+    def _observe(self, branch: BranchId, linear: int, rows: Logits) -> None:
+        expected = self._expected[branch][linear : linear + len(rows)]
+        self.comparison.add(rows, np.stack(expected))
+
+
+@dataclass
+class TreeRun:
+    """One tree as one request."""
+
+    engine: Engine
+    pump: Pump
+    rng: random.Random
+    request: str
+    expected: Logits  # [S, vocab]
+    drop_before_join: bool = False
+    finishes: list[Finish] = field(default_factory=list)
+
+    async def run(self, tree: Context, indices: Context) -> None:
+        """`indices` is the tree with linear indices in place of ids."""
+        *_, leases = await self._walk((), (), normalise(tree), normalise(indices), b"", 0)
+        for lease in leases:
+            self.engine.release(lease)
+
+    async def _walk(
+        self,
+        context: Context,
+        seen: Context,
+        items: Context,
+        indices: Context,
+        base: bytes,
+        base_items: int,
+    ) -> tuple[Context, Context, tuple[str, ...]]:
+        """Run `items` behind `context`; returns both contexts and the leases they rest on.
+
+        `base` is the key of the first `base_items` items of the context.
+        """
+        leases: tuple[str, ...] = ()
+        for item, index in zip(items, indices, strict=True):
+            if isinstance(item, Text):
+                assert isinstance(index, Text)
+                start, expected = self._start(context, seen, item, index, base, base_items, leases)
+                finish = await self.pump.run(start, expected)
+                if isinstance(finish.error, NotFound):  # the base is gone: send all of it
+                    full = (*context, start.context[-1])
+                    start = replace(
+                        start, branch=self.pump.new_branch(), context=full, base_key=b""
+                    )
+                    finish = await self.pump.run(start, expected)
+                assert finish.reason is FinishReason.LENGTH, finish
+                context, seen = (*context, item), (*seen, index)
+                assert finish.context_tokens == count(context)
+                self.finishes.append(finish)
+                leases, base, base_items = (finish.lease,), finish.key, len(context)
+            else:
+                assert isinstance(index, Block)
+                async with asyncio.TaskGroup() as paths:
+                    tasks = [
+                        paths.create_task(
+                            self._walk(context, seen, path, path_index, base, base_items)
+                        )
+                        for path, path_index in zip(item.paths, index.paths, strict=True)
+                    ]
+                if self.drop_before_join:
+                    self.engine.drop_cached()
+                    base = b""
+                context, seen = (*context, item), (*seen, index)
+                leases += tuple(lease for task in tasks for lease in task.result()[2])
+        return context, seen, leases
+
+    def _start(
+        self,
+        context: Context,
+        seen: Context,
+        item: Text,
+        index: Text,
+        base: bytes,
+        base_items: int,
+        leases: tuple[str, ...],
+    ) -> tuple[Start, list[Logits]]:
+        size = len(item.ids)
+        header = self.rng.randint(1, size)
+        tail = self.rng.randint(0, size - header)
+        use_base = bool(base) and self.rng.random() < 0.5
+        before = context[base_items:] if use_base else context
+        start = Start(
+            branch=self.pump.new_branch(),
+            request=self.request,
+            context=(*before, Text(item.ids[:header])),
+            base_key=base if use_base else b"",
+            max_tokens=size - header - tail,
+            script=item.ids[header : size - tail],
+            length_tail=item.ids[size - tail :],
+            consumes=leases if context and isinstance(context[-1], Block) else (),
+        )
+        order = linearise((*seen, index))
+        return start, [self.expected[i] for i in order]
+

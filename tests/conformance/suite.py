@@ -1,0 +1,71 @@
+"""The conformance suite: every engine must compute what the oracle computes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from multiverse_shared.tree import Context, count
+from multiverse_worker.contract import Engine
+from tests.conformance.drive import Comparison, Pump, TreeRun
+from tests.conformance.oracle import Layout, Oracle, lay_out
+from tests.conformance.trees import with_ids
+
+NO_PROGRESS_S = 120.0
+
+
+@dataclass
+class Case:
+    """A tree with its reference logits."""
+
+    tree: Context
+    indices: Context
+    layout: Layout
+    expected: object
+
+    @classmethod
+    def of(cls, shape: Context, oracle: Oracle, rng: random.Random) -> Case:
+        size = count(shape)
+        tree = with_ids(shape, [rng.randrange(oracle.vocab_size) for _ in range(size)])
+        layout = lay_out(tree)
+        return cls(tree, with_ids(shape, list(range(size))), layout, oracle.logits(layout))
+
+
+async def compare(
+    engine: Engine,
+    cases: Sequence[Case],
+    *,
+    at_once: int = 1,
+    drop_before_join: bool = False,
+    seed: int = 0,
+    after_step: Callable[[], None] = lambda: None,
+    progress: Callable[[], None] = lambda: None,
+) -> Comparison:
+    """Run the cases, `at_once` at a time, and compare the logits of every token computed."""
+    pump = Pump(engine, after_step)
+    pumping = asyncio.create_task(pump.pump())
+    slots = asyncio.Semaphore(at_once)
+
+    async def one(number: int, case: Case) -> None:
+        async with slots:
+            rng = random.Random(seed * 100_003 + number)
+            run = TreeRun(engine, pump, rng, f"case-{number}", case.expected, drop_before_join)
+            await run.run(case.tree, case.indices)
+            progress()
+
+    async def everything() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for number, case in enumerate(cases):
+                tasks.create_task(one(number, case))
+
+    work = asyncio.create_task(everything())
+    await asyncio.wait([work, pumping], return_when=asyncio.FIRST_COMPLETED)
+    pumping.cancel()
+    if pumping.done() and not pumping.cancelled():
+        work.cancel()
+        pumping.result()
+    await work
+    engine.observer = None
+    return pump.comparison

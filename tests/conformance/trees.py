@@ -1,0 +1,66 @@
+"""Context trees to check with: the vector files, and random ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from multiverse_shared.tree import Block, Context, Item, Text
+
+
+def vector_cases(path: Path) -> list[dict[str, Any]]:
+    return list(json.loads(path.read_text("utf-8"))["cases"])
+
+
+def tree_of(case: list[dict[str, Any]], path_offset: int = 0, join_offset: int = 0) -> Context:
+    """The context tree of a vector's `context`."""
+    items: list[Item] = []
+    for item in case:
+        if "text" in item:
+            items.append(Text(tuple(item["text"])))
+        else:
+            paths = tuple(tree_of(path, path_offset, join_offset) for path in item["paths"])
+            items.append(Block(paths, path_offset=path_offset, join_offset=join_offset))
+    return tuple(items)
+
+
+def with_ids(context: Context, ids: list[int]) -> Context:
+    """The same shape with other token ids, taken in linear order."""
+    source = iter(ids)
+
+    def walk(items: Context) -> Context:
+        return tuple(
+            Text(tuple(next(source) for _ in item.ids))
+            if isinstance(item, Text)
+            else Block(
+                tuple(walk(path) for path in item.paths),
+                path_offset=item.path_offset,
+                join_offset=item.join_offset,
+            )
+            for item in items
+        )
+
+    return walk(context)
+
+
+def random_tree(rng: random.Random, tokens: int) -> Context:
+    """A tree of about `tokens` tokens that begins with text; ids are 0."""
+
+    def grow(budget: int, depth: int) -> Context:
+        items: list[Item] = []
+        while budget > 0:
+            if depth < 3 and budget > 8 and rng.random() < 0.5:
+                size = min(budget, rng.randint(4, max(4, budget)))
+                count = rng.randint(1, 5)
+                shares = [rng.randint(0, 2 * size // count) for _ in range(count)]
+                items.append(Block(tuple(grow(share, depth + 1) for share in shares)))
+                budget -= sum(shares)
+            size = min(budget, rng.randint(1, max(1, budget // 2)))
+            if size > 0 and rng.random() < 0.9:
+                items.append(Text((0,) * size))
+                budget -= size
+        return tuple(items)
+
+    return (Text((0,) * rng.randint(1, max(1, tokens // 4))), *grow(tokens * 3 // 4, 0))
