@@ -59,6 +59,7 @@ class Interpreter:
         budget = Budget.of(limits.max_total_tokens, critical, limits.max_blocks)
         self._root = Path.root(grammar, budget)
         self._running: dict[str, tuple[Path, StartBranch]] = {}
+        self._forked: dict[str, Path] = {}  # by the branch that wrote the plan
         self._close = (grammar.tags[Tag.PATH_CLOSE],)
         self.finished_reason: Reason | None = None
 
@@ -66,6 +67,11 @@ class Interpreter:
     def context(self) -> Context:
         """The tree so far, prompt first; blocks whose paths still run are open."""
         return (self._prompt, *self._root.context())
+
+    def fork_context(self, branch: str) -> Context | None:
+        """What the paths forked by `branch` go on from; None when it waits for none."""
+        path = self._forked.get(branch)
+        return self._context_of(path) if path else None
 
     def begin(self) -> list[Effect]:
         """Start the root."""
@@ -109,7 +115,7 @@ class Interpreter:
             effects: list[Effect] = []
             self._write(effects, path, self.grammar.path_tail)
             return effects + self._end(path, Reason.STOP, forced=False)
-        return self._continue(path)  # the tag was literal text here
+        return self._continue(path, (path.branch,))  # the tag was literal text here
 
     # -- one path ------------------------------------------------------------------------
 
@@ -190,10 +196,11 @@ class Interpreter:
         budget = path.budget.spend(0, blocks=1)
         share = budget.share(len(outlines), self.limits.max_path_tokens) if outlines else budget
         if not outlines or not self._affordable(path.budget, share):
-            return self._conclude(path, ())
+            return self._conclude(path, (path.branch,))
         path.budget = budget
         labels = self._labels(outlines)
         path.children = [path.child(share) for _ in outlines]
+        self._forked[path.branch] = path
         effects: list[Effect] = [
             Forked(path.id, tuple(child.id for child in path.children), outlines)
         ]
@@ -207,6 +214,7 @@ class Interpreter:
         dialect = self.grammar.dialect
         children = path.children
         path.children = []
+        del self._forked[path.branch]
         path.items.append(
             Block(
                 tuple(child.context() for child in children),

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import sys
 
+from multiverse_shared.errors import MultiverseError
 from pydantic import ValidationError
 
-from multiverse_shared.errors import MultiverseError
 from multiverse_worker.server import serve
 from multiverse_worker.settings import WorkerSettings
 
@@ -16,7 +16,7 @@ from multiverse_worker.settings import WorkerSettings
 def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        return asyncio.run(serve(WorkerSettings()))  # type: ignore[call-arg]
+        return asyncio.run(serve(WorkerSettings()))
     except (ValidationError, MultiverseError) as error:
         print(f"multiverse-worker: {error}", file=sys.stderr)
         return 2

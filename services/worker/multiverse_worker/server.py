@@ -9,9 +9,9 @@ import signal
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-
 from multiverse_protos.engine.v1 import engine_pb2
 from multiverse_protos.engine.v1.engine_pb2_grpc import add_EngineServiceServicer_to_server
+
 from multiverse_worker.engines.llamacpp.launch import launch
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.service import Service

@@ -11,10 +11,10 @@ import itertools
 from collections.abc import AsyncIterator
 
 import grpc
-
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceServicer
 from multiverse_shared.errors import CapacityExceeded, MultiverseError, WorkerUnavailable
+
 from multiverse_worker.contract import (
     BranchId,
     Capability,
@@ -47,6 +47,7 @@ class Service(EngineServiceServicer):
         self._outboxes: dict[int, Outbox] = {}
         self._branches: set[BranchId] = set()
         self._draining = False
+        self._changed = asyncio.Event()  # set, and replaced, at each change of load
         self.broken = asyncio.Event()
         self._engine = EngineThread(engine, self._deliver, self._fail)
 
@@ -103,6 +104,11 @@ class Service(EngineServiceServicer):
             if outbox:
                 outbox.put(update)
         self._load = load
+        self._has_changed()
+
+    def _has_changed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def _fail(self) -> None:
         self.broken.set()
@@ -140,12 +146,10 @@ class Service(EngineServiceServicer):
     async def WatchLoad(  # noqa: N802
         self, request: pb.WatchLoadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.WatchLoadResponse]:
-        last: tuple[Load, bool] | None = None
         for sequence in itertools.count(1):
-            while last == (self._load, self._draining):
-                await asyncio.sleep(LOAD_INTERVAL_S)
-            last = (self._load, self._draining)
             yield load_of(self._load, sequence, self._draining)
+            await self._changed.wait()
+            await asyncio.sleep(LOAD_INTERVAL_S)  # at most so many reports
 
     async def Drain(  # noqa: N802
         self, request: pb.DrainRequest, context: grpc.aio.ServicerContext
@@ -155,10 +159,11 @@ class Service(EngineServiceServicer):
     async def drain(self, grace_s: float) -> int:
         """Take no new branches; after `grace_s` abort the running ones and count them."""
         self._draining = True
+        self._has_changed()
         try:
             async with asyncio.timeout(grace_s):
                 while self._branches:
-                    await asyncio.sleep(LOAD_INTERVAL_S)
+                    await self._changed.wait()
         except TimeoutError:
             pass
         left = list(self._branches)

@@ -14,10 +14,10 @@ from typing import Any
 
 import gguf
 import numpy as np
+from multiverse_shared.errors import InvalidModel
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from multiverse_shared.errors import InvalidModel
 from multiverse_worker.models.directory import ModelDirectory
 
 Array = NDArray[Any]

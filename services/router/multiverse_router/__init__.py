@@ -1,0 +1,1 @@
+"""The router: public APIs, the fork-join coordinator, and all text <-> ids. No torch."""

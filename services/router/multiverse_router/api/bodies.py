@@ -1,0 +1,125 @@
+"""What request bodies may hold. Unknown keys are refused by name."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any, Literal
+
+from multiverse_shared.errors import InvalidRequest, NotFound
+from multiverse_shared.limits import Limits
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from multiverse_router.model import ServedModel
+from multiverse_router.request import AnswerRequest, Parallel
+from multiverse_router.settings import RouterSettings
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Message(_Body):
+    """One turn of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Decoding(_Body):
+    """What all APIs share."""
+
+    model: str | None = Field(None, description="name of the served model; any if left out")
+    max_tokens: Positive | None = Field(None, description="of the answer, all paths together")
+    temperature: float = Field(0.0, ge=0, le=10, description="0 is greedy")
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0, description="0: the whole vocabulary")
+    seed: int | None = Field(None, ge=0, lt=1 << 63, description="random if left out")
+
+
+class ParallelOptions(_Body):
+    """How the answer may fork."""
+
+    parallel: Parallel = Parallel.AUTO
+    tags: Literal["keep", "strip"] = Field("keep", description="structure in the text")
+    max_critical_tokens: Positive | None = Field(None, description="tokens on the longest chain")
+    max_paths: Annotated[int, Field(ge=1, le=64)] | None = None
+    max_depth: Annotated[int, Field(ge=0, le=16)] | None = None
+    max_path_tokens: Positive | None = None
+    deadline_s: Annotated[float, Field(gt=0, le=86400)] | None = None
+
+    def limits(self, max_tokens: int) -> dict[str, int]:
+        names = ("max_critical_tokens", "max_paths", "max_depth", "max_path_tokens")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return {"max_total_tokens": max_tokens, **given}
+
+
+class GenerateBody(Decoding, ParallelOptions):
+    """POST /v1/generate"""
+
+    prompt: str | None = Field(None, description="one user message")
+    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    stream: bool = True
+
+    @model_validator(mode="after")
+    def _one_input(self) -> GenerateBody:
+        if (self.prompt is None) == (self.messages is None):
+            raise ValueError("give prompt or messages, and only one of them")
+        return self
+
+
+class StreamOptions(_Body):
+    include_usage: bool = False
+
+
+class ChatBody(Decoding):
+    """POST /v1/chat/completions; extensions stand under `multiverse`."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    temperature: float = Field(1.0, ge=0, le=2)
+    max_completion_tokens: Positive | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: Literal[1] = 1
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+    multiverse: ParallelOptions = ParallelOptions()
+
+
+def answer_request(
+    request_id: str,
+    body: Decoding,
+    options: ParallelOptions,
+    messages: list[Message],
+    max_tokens: int | None,
+    model: ServedModel,
+    settings: RouterSettings,
+) -> AnswerRequest:
+    """The checked request. NotFound for another model, InvalidRequest with the field's name."""
+    if body.model is not None and body.model != model.name:
+        raise NotFound(f"model {body.model!r} is not served here; {model.name!r} is", field="model")
+    prompt = model.prompt(
+        [message.model_dump() for message in messages],
+        parallel=options.parallel is not Parallel.OFF,
+    )
+    if not prompt:
+        raise InvalidRequest("the prompt has no tokens; write something", field="messages")
+    room = model.context_length - len(prompt)
+    total = max_tokens or min(
+        settings.default_max_tokens, max(1, model.kv_cells - len(prompt)), max(1, room)
+    )
+    limits = options.limits(total)
+    limits["max_critical_tokens"] = min(limits.get("max_critical_tokens", total), max(1, room - 1))
+    seed = body.seed if body.seed is not None else secrets.randbits(63)
+    return AnswerRequest(
+        id=request_id,
+        prompt=prompt,
+        limits=Limits(**limits),
+        parallel=options.parallel,
+        seed=seed,
+        temperature=body.temperature,
+        top_p=body.top_p,
+        top_k=body.top_k,
+        deadline_s=options.deadline_s,
+    )

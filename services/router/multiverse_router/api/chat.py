@@ -1,0 +1,140 @@
+"""POST /v1/chat/completions and GET /v1/models: what OpenAI's clients speak.
+
+The content is the answer in linear order; extensions stand under one `multiverse` key.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from multiverse_router.answers import Answers
+from multiverse_router.api.bodies import ChatBody, answer_request
+from multiverse_router.api.errors import error_body
+from multiverse_router.api.outcome import Outcome
+from multiverse_router.api.streaming import EventStream, sse, with_client
+from multiverse_router.events import ErrorEvent, FinishEvent, UsageEvent
+from multiverse_router.linear import Linear
+from multiverse_router.request import AnswerRequest
+from multiverse_router.settings import RouterSettings
+
+
+def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        model = answers.model
+        entry = {"id": model.name, "object": "model", "created": 0, "owned_by": "multiverse"}
+        return {"object": "list", "data": [entry]}
+
+    @router.post("/v1/chat/completions")
+    async def chat(body: ChatBody, request: Request) -> Response:
+        max_tokens = body.max_completion_tokens or body.max_tokens
+        wanted = answer_request(
+            f"chatcmpl-{uuid.uuid4()}",
+            body,
+            body.multiverse,
+            body.messages,
+            max_tokens,
+            answers.model,
+            settings,
+        )
+        tags = body.multiverse.tags == "keep"
+        model = answers.model.name
+        if not body.stream:
+            outcome = await with_client(request, Outcome.of(answers, wanted, tags=tags))
+            return JSONResponse(_completion(wanted, model, outcome), outcome.status)
+        answers.check(wanted)
+        include_usage = bool(body.stream_options and body.stream_options.include_usage)
+        return EventStream(
+            lambda: _chunks(answers, wanted, model, tags, include_usage),
+            settings.stalled_reader_s,
+        )
+
+    return router
+
+
+def _completion(wanted: AnswerRequest, model: str, outcome: Outcome) -> dict[str, Any]:
+    if outcome.error:
+        return error_body(outcome.error.kind, outcome.error.message)
+    assert outcome.usage is not None
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": outcome.text},
+        "finish_reason": _openai_reason(outcome.finish_reason),
+    }
+    return {
+        "id": wanted.id,
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "choices": [choice],
+        "usage": _usage(outcome.usage),
+        "multiverse": _extension(outcome.usage, outcome.finish_reason),
+    }
+
+
+async def _chunks(
+    answers: Answers, wanted: AnswerRequest, model: str, tags: bool, include_usage: bool
+) -> AsyncIterator[str]:
+    frame = {
+        "id": wanted.id,
+        "object": "chat.completion.chunk",
+        "created": int(time.time()),
+        "model": model,
+    }
+
+    def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        return sse({**frame, "choices": [choice], **more})
+
+    linear = Linear(tags=tags)
+    usage: UsageEvent | None = None
+    yield chunk({"role": "assistant", "content": ""})
+    async with answers.answer(wanted) as events:
+        async for event in events:
+            text = linear.add(event)
+            if text:
+                yield chunk({"content": text})
+            match event:
+                case UsageEvent():
+                    usage = event
+                case FinishEvent():
+                    assert usage is not None
+                    more = _extension(usage, event.reason)
+                    yield chunk({}, _openai_reason(event.reason), multiverse=more)
+                    if include_usage:
+                        yield sse({**frame, "choices": [], "usage": _usage(usage)})
+                case ErrorEvent():
+                    yield sse(error_body(event.kind, event.message), "error")
+                    return
+    yield "data: [DONE]\n\n"
+
+
+def _openai_reason(reason: str) -> str:
+    return reason if reason == "stop" else "length"
+
+
+def _usage(usage: UsageEvent) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
+
+
+def _extension(usage: UsageEvent, reason: str) -> dict[str, Any]:
+    return {
+        "written_tokens": usage.written_tokens,
+        "critical_path_tokens": usage.critical_path_tokens,
+        "parallelism": usage.parallelism,
+        "reused_tokens": usage.reused_tokens,
+        "finish_reason": reason,
+    }

@@ -1,0 +1,46 @@
+"""Errors as HTTP answers, from the one table of `multiverse_shared.errors`."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from multiverse_shared.errors import MultiverseError, status_of
+
+from multiverse_router.api.streaming import ClientLeftError
+
+CLIENT_CLOSED_REQUEST = 499
+RETRY_AFTER_S = "1"
+
+
+def error_body(kind: str, message: str, field: str | None = None) -> dict[str, object]:
+    """The body that OpenAI's clients understand; `param` names the field."""
+    return {"error": {"message": message, "type": kind, "param": field, "code": kind}}
+
+
+def install(app: FastAPI) -> None:
+    """Answer every known error with its status and a body that names field and remedy."""
+    app.add_exception_handler(MultiverseError, _known)
+    app.add_exception_handler(RequestValidationError, _invalid_body)
+    app.add_exception_handler(ClientLeftError, _left)
+
+
+async def _known(_: Request, error: Exception) -> Response:
+    assert isinstance(error, MultiverseError)
+    status = status_of(type(error))
+    headers = {"retry-after": RETRY_AFTER_S} if status.http in (429, 503) else None
+    body = error_body(status.kind, error.message, error.field)
+    return JSONResponse(body, status.http, headers)
+
+
+async def _invalid_body(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if part != "body"]
+    name = ".".join(place) or "body"
+    message = f"{name}: {first['msg']}"
+    return JSONResponse(error_body("invalid_request_error", message, name), 422)
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -1,0 +1,60 @@
+"""POST /v1/generate: the native API, every path's events as they happen."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from multiverse_router.answers import Answers
+from multiverse_router.api.bodies import GenerateBody, Message, answer_request
+from multiverse_router.api.errors import error_body
+from multiverse_router.api.outcome import Outcome
+from multiverse_router.api.streaming import EventStream, sse, with_client
+from multiverse_router.events import AnswerEvent, event_json
+from multiverse_router.request import AnswerRequest
+from multiverse_router.settings import RouterSettings
+
+
+def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/v1/generate")
+    async def generate(body: GenerateBody, request: Request) -> Response:
+        messages = body.messages or [Message(role="user", content=body.prompt or "")]
+        wanted = answer_request(
+            f"gen-{uuid.uuid4()}", body, body, messages, body.max_tokens, answers.model, settings
+        )
+        if body.stream:
+            answers.check(wanted)
+            return EventStream(lambda: _events(answers, wanted), settings.stalled_reader_s)
+        keep_tags = body.tags == "keep"
+        outcome: Outcome = await with_client(request, Outcome.of(answers, wanted, tags=keep_tags))
+        return JSONResponse(_whole(wanted, outcome), outcome.status)
+
+    return router
+
+
+async def _events(answers: Answers, wanted: AnswerRequest) -> AsyncIterator[str]:
+    sequence = 0
+    async with answers.answer(wanted) as events:
+        async for event in events:
+            yield sse(event_json(event, sequence), event.type)
+            sequence += 1
+
+
+def _whole(wanted: AnswerRequest, outcome: Outcome) -> dict[str, Any]:
+    if outcome.error:
+        return error_body(outcome.error.kind, outcome.error.message)
+    assert outcome.usage is not None
+    events: list[AnswerEvent] = outcome.events
+    return {
+        "id": wanted.id,
+        "text": outcome.text,
+        "finish_reason": outcome.finish_reason,
+        "usage": event_json(outcome.usage, 0),
+        "events": [event_json(event, number) for number, event in enumerate(events)],
+    }

@@ -1,0 +1,55 @@
+"""The HTTP application of a router: routes over one worker link."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from multiverse_shared.errors import WorkerUnavailable
+
+from multiverse_router.answers import Answers
+from multiverse_router.api import chat, errors, generate
+from multiverse_router.api.body_limit import BodyLimit
+from multiverse_router.settings import RouterSettings
+from multiverse_router.worker_link import WorkerLink
+
+
+def create_app(settings: RouterSettings) -> FastAPI:
+    """An application that connects to its worker while it runs."""
+    link = WorkerLink(settings.worker, settings.max_message_mib)
+    answers = Answers(link, settings.max_requests)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(link.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    app = FastAPI(title="Multiverse", version="0.1.0", lifespan=lifespan)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.include_router(generate.routes(answers, settings))
+    app.include_router(chat.routes(answers, settings))
+    errors.install(app)
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok"}
+
+    @app.get("/ready")
+    async def ready() -> Response:
+        """The worker is there, and requests are taken."""
+        try:
+            body = {"status": "ready", "model": link.model.name, "running": answers.running}
+            return JSONResponse(body)
+        except WorkerUnavailable as error:
+            return JSONResponse({"status": "not ready", "reason": error.message}, 503)
+
+    return app

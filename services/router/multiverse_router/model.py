@@ -1,0 +1,101 @@
+"""The model as the router sees it: tokenizer, template, grammar, limits of its worker.
+
+Made from the files that the worker serves; the router has no model files of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_shared.errors import InvalidModel
+from multiverse_shared.grammar import Grammar
+from multiverse_shared.model_card import ModelCard
+from multiverse_shared.tokenizer import TextTokenizer
+
+from multiverse_router.chat_template import ChatTemplate
+
+_TEMPLATE_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """One model behind this router."""
+
+    name: str
+    tokenizer: TextTokenizer
+    template: ChatTemplate
+    grammar: Grammar
+    prompt_suffix: str
+    eos: tuple[int, ...]
+    context_length: int
+    kv_cells: int
+
+    @classmethod
+    def of(cls, info: pb.GetModelInfoResponse, files: Mapping[str, bytes]) -> ServedModel:
+        """InvalidModel names the file that is missing or wrong."""
+        for name in ("tokenizer.json", "multiverse.json"):
+            if name not in files:
+                raise InvalidModel(f"the worker of {info.model} serves no {name}")
+        tokenizer = TextTokenizer(files["tokenizer.json"].decode("utf-8"))
+        card = ModelCard.parse(files["multiverse.json"])
+        config = _json(files, "tokenizer_config.json")
+        return cls(
+            name=info.model,
+            tokenizer=tokenizer,
+            template=_template(files, config),
+            grammar=Grammar.bind(card.dialect, tokenizer),
+            prompt_suffix=card.prompt_suffix,
+            eos=_eos(_json(files, "generation_config.json"), config, tokenizer),
+            context_length=info.context_length,
+            kv_cells=info.kv_cells,
+        )
+
+    def prompt(self, messages: Sequence[Mapping[str, str]], *, parallel: bool) -> tuple[int, ...]:
+        """Prompt ids of a chat; with `parallel` the model's suffix ends the last user message."""
+        chat = [dict(message) for message in messages]
+        if parallel and self.prompt_suffix:
+            for message in reversed(chat):
+                if message["role"] == "user":
+                    if not message["content"].endswith(self.prompt_suffix):
+                        message["content"] += self.prompt_suffix
+                    break
+        return tuple(self.template.encode(chat, self.tokenizer))
+
+
+def _json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    data = json.loads(files.get(name, b"{}"))
+    if not isinstance(data, dict):
+        raise InvalidModel(f"{name} must hold an object")
+    return data
+
+
+def _template(files: Mapping[str, bytes], config: Mapping[str, Any]) -> ChatTemplate:
+    source = files["chat_template.jinja"].decode() if "chat_template.jinja" in files else None
+    source = source or config.get("chat_template")
+    if not isinstance(source, str):
+        raise InvalidModel("the model has no chat_template.jinja; add one to its directory")
+    variables = {name: _spelling(config[name]) for name in _TEMPLATE_TOKENS if config.get(name)}
+    return ChatTemplate(source, variables)
+
+
+def _spelling(token: Any) -> str:
+    return str(token["content"]) if isinstance(token, dict) else str(token)
+
+
+def _eos(
+    generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: TextTokenizer
+) -> tuple[int, ...]:
+    """Ids that end a sequence: the generation config's, else the tokenizer's."""
+    found = generation.get("eos_token_id")
+    if isinstance(found, int):
+        return (found,)
+    if isinstance(found, list) and found:
+        return tuple(found)
+    token = tokenizer.token_id(_spelling(config.get("eos_token", "")))
+    if token is None:
+        raise InvalidModel("the model names no end of sequence; set eos_token_id")
+    return (token,)

@@ -1,0 +1,53 @@
+"""From the interpreter's effects to protobuf messages."""
+
+from __future__ import annotations
+
+from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_shared.effects import StartBranch
+from multiverse_shared.tree import Context, JoinRule, Text
+
+_RULES = {JoinRule.STITCH: pb.JOIN_RULE_STITCH}
+
+
+def context_message(context: Context) -> pb.Context:
+    """A context tree; all its blocks must be closed."""
+    items = []
+    for item in context:
+        if isinstance(item, Text):
+            items.append(pb.Item(text=pb.Text(ids=item.ids)))
+            continue
+        assert item.closed, "an open block has no context behind it"
+        block = pb.Block(
+            paths=[context_message(path) for path in item.paths],
+            rule=_RULES[item.rule],
+            path_offset=item.path_offset,
+            join_offset=item.join_offset,
+        )
+        items.append(pb.Item(block=block))
+    return pb.Context(items=items)
+
+
+def start_message(
+    start: StartBranch,
+    *,
+    branch: int,
+    request: str,
+    block: int | None,
+    base_key: bytes,
+    base_items: int,
+    sampling: pb.Sampling,
+    consumes: list[str],
+) -> pb.Start:
+    """The command that starts `start`, whose first `base_items` items `base_key` stands for."""
+    return pb.Start(
+        branch=branch,
+        request=request,
+        block=block,
+        base_key=base_key,
+        context=context_message(start.context[base_items:]),
+        sampling=sampling,
+        stops=[pb.Stop(ids=s.ids, tail=s.tail, drop=not s.keep) for s in start.stops],
+        max_tokens=start.max_tokens,
+        length_tail=start.length_tail,
+        consumes=consumes,
+    )

@@ -1,0 +1,37 @@
+"""`multiverse.json`: how a model that ships in a directory is to be spoken to.
+
+{"dialect": "multiverse", "prompt_suffix": " in parallel"}
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from multiverse_shared.dialect import Dialect, load_dialect
+from multiverse_shared.errors import InvalidModel
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """The dialect of a model, and what turns its parallel thinking on."""
+
+    dialect: Dialect
+    prompt_suffix: str  # appended to the last user message unless `parallel` is off
+
+    @classmethod
+    def parse(cls, data: bytes) -> ModelCard:
+        """InvalidModel names the key at fault."""
+        try:
+            card = json.loads(data)
+        except ValueError as error:
+            raise InvalidModel(f"multiverse.json is not JSON: {error}", field="model") from None
+        if not isinstance(card, dict) or set(card) - {"dialect", "prompt_suffix"}:
+            raise InvalidModel(
+                "multiverse.json must be an object with the keys dialect and prompt_suffix",
+                field="model",
+            )
+        for key in ("dialect", "prompt_suffix"):
+            if not isinstance(card.get(key), str):
+                raise InvalidModel(f"multiverse.json: {key} must be a string", field=key)
+        return cls(load_dialect(card["dialect"]), card["prompt_suffix"])
