@@ -15,12 +15,14 @@ SHUTDOWN_GRACE_S = 20
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         settings = RouterSettings()
     except ValidationError as error:
         print(f"multiverse-router: {error}", file=sys.stderr)
         return 2
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     uvicorn.run(
         create_app(settings),
         host=settings.host,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -19,3 +21,6 @@ class RouterSettings(BaseSettings):
     max_body_bytes: int = Field(4 << 20, ge=1024, description="largest request body")
     max_message_mib: int = Field(64, ge=4, description="largest gRPC message")
     stalled_reader_s: float = Field(30.0, gt=0, description="a reader that takes nothing is cut")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="least severe messages that are logged"
+    )

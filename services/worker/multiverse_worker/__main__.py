@@ -14,9 +14,13 @@ from multiverse_worker.settings import WorkerSettings
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        return asyncio.run(serve(WorkerSettings()))
+        settings = WorkerSettings()
+        logging.basicConfig(
+            level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        )
+        logging.getLogger("gguf").setLevel(logging.WARNING)
+        return asyncio.run(serve(settings))
     except (ValidationError, MultiverseError) as error:
         print(f"multiverse-worker: {error}", file=sys.stderr)
         return 2

@@ -29,3 +29,6 @@ class WorkerSettings(BaseSettings):
     )
     max_branches: int = Field(1024, ge=1, description="branches queued or running at once")
     max_message_mib: int = Field(64, ge=4, description="largest gRPC message")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="least severe messages that are logged"
+    )

@@ -1,0 +1,1 @@
+"""The `multiverse` command. Knows processes and terminals; all work is done over HTTP."""

@@ -1,0 +1,44 @@
+"""`multiverse chat`: ask, and watch the answer fork and join."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+from multiverse_cli.answer_view import AnswerView
+from multiverse_cli.api import stream
+
+REFRESHES_PER_S = 20
+
+
+def ask(console: Console, url: str, prompt: str, options: dict[str, Any], pace_s: float) -> None:
+    """Show one answer. With `pace_s` each event is shown that much later than it came."""
+    view = AnswerView(prompt)
+    begun = time.monotonic()
+    waited = 0.0
+    with Live(view, console=console, refresh_per_second=REFRESHES_PER_S) as live:
+        for event in stream(url, {"prompt": prompt, **options}):
+            view.add(event)
+            if pace_s and console.is_terminal and event["type"] == "text":
+                time.sleep(pace_s)
+                waited += pace_s
+        seconds = time.monotonic() - begun - waited
+        live.refresh()
+    if not console.is_terminal:
+        console.print()
+    console.print(f"[bold]{view.summary(seconds)}[/bold]")
+
+
+def converse(console: Console, url: str, options: dict[str, Any], pace_s: float) -> None:
+    """Ask what is typed, one question after another, until end of input."""
+    while True:
+        try:
+            prompt = console.input("[bold green]> [/]").strip()
+        except (EOFError, KeyboardInterrupt):
+            console.print()
+            return
+        if prompt:
+            ask(console, url, prompt, options, pace_s)

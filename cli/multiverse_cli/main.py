@@ -1,0 +1,168 @@
+"""The `multiverse` command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from multiverse_shared.errors import MultiverseError
+from rich.console import Console
+from rich.progress import Progress
+
+from multiverse_cli.api import ApiError
+from multiverse_cli.chat import ask, converse
+from multiverse_cli.generate import generate_all, read_prompts
+from multiverse_cli.stack import Stack, StackError
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False
+)
+model_app = typer.Typer(no_args_is_help=True, help="Work on model directories.")
+app.add_typer(model_app, name="model")
+
+
+class Parallel(StrEnum):
+    auto = "auto"
+    serial = "serial"
+    off = "off"
+
+
+class WeightType(StrEnum):
+    f32 = "f32"
+    f16 = "f16"
+    q8_0 = "q8_0"
+
+
+ModelOption = Annotated[
+    Path | None, typer.Option(help="Model directory: serve it for this command only.")
+]
+UrlOption = Annotated[str, typer.Option(help="A running router.")]
+ParallelOption = Annotated[Parallel, typer.Option(help="off: no forks; serial: one path at a time")]
+TokensOption = Annotated[int | None, typer.Option(help="Budget of the answer, all paths together.")]
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+@app.command()
+def serve(
+    model: Annotated[Path, typer.Option(help="Model directory in Hugging Face form.")],
+    host: Annotated[str, typer.Option(help="Address of the HTTP API.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the HTTP API.")] = 8000,
+    weight_type: Annotated[WeightType, typer.Option(help="Type of the weights.")] = WeightType.f32,
+) -> None:
+    """Serve a model: router and worker on this machine. Ctrl-C ends both."""
+    stack = Stack(
+        model, host, port, log_level="INFO", worker_settings={"weight_type": weight_type.value}
+    )
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with stack:
+            typer.echo(f"multiverse serves {model.resolve().name} at {stack.url}")
+            stack.wait()
+    except KeyboardInterrupt:
+        typer.echo("stopped")
+
+
+@app.command()
+def chat(
+    prompt: Annotated[str | None, typer.Argument(help="One question; none: a dialogue.")] = None,
+    url: UrlOption = DEFAULT_URL,
+    model: ModelOption = None,
+    parallel: ParallelOption = Parallel.auto,
+    max_tokens: TokensOption = None,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    pace: Annotated[
+        float, typer.Option(help="Seconds to hold each token on the screen, to watch it.")
+    ] = 0.0,
+) -> None:
+    """Ask, and watch the answer: plan, all paths growing side by side, conclusion."""
+    options = _options(parallel, max_tokens, temperature)
+    console = Console()
+    with _served(url, model) as served:
+        if prompt is None:
+            converse(console, served, options, pace)
+        else:
+            ask(console, served, prompt, options, pace)
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str | None, typer.Argument(help="One prompt.")] = None,
+    input: Annotated[Path | None, typer.Option(help='JSONL with a "prompt" per line.')] = None,
+    output: Annotated[Path | None, typer.Option(help="JSONL to write; stdout if left out.")] = None,
+    url: UrlOption = DEFAULT_URL,
+    model: ModelOption = None,
+    parallel: ParallelOption = Parallel.auto,
+    max_tokens: TokensOption = None,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 8,
+) -> None:
+    """Answer one prompt or a file of them; the last line is a JSON summary."""
+    if (prompt is None) == (input is None):
+        raise typer.BadParameter("give a PROMPT or --input, and only one of them")
+    prompts = [prompt] if prompt is not None else read_prompts(input or Path())
+    options = _options(parallel, max_tokens, temperature)
+    out = output.open("w", encoding="utf-8") if output else sys.stdout
+    with _served(url, model) as served, Progress(console=Console(stderr=True)) as progress:
+        totals = asyncio.run(generate_all(served, prompts, options, concurrency, out, progress))
+    typer.echo(json.dumps(totals))
+
+
+@model_app.command("export")
+def export(
+    directory: Annotated[Path, typer.Argument(help="Model directory in Hugging Face form.")],
+    out: Annotated[Path, typer.Option(help="GGUF file to write.")],
+    type: Annotated[WeightType, typer.Option(help="Type of the weights.")] = WeightType.f32,
+) -> None:
+    """Write a Hugging Face Llama as GGUF for llama.cpp."""
+    from multiverse_worker.models.directory import ModelDirectory
+    from multiverse_worker.models.export import export_gguf
+
+    with Progress(console=Console(stderr=True)) as progress:
+        bar = progress.add_task("tensors", total=None)
+        export_gguf(
+            ModelDirectory(directory),
+            out,
+            type.value,
+            lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    typer.echo(json.dumps({"out": str(out), "bytes": out.stat().st_size, "type": type.value}))
+
+
+def _options(parallel: Parallel, max_tokens: int | None, temperature: float) -> dict[str, Any]:
+    options: dict[str, Any] = {"parallel": parallel.value, "temperature": temperature}
+    return options if max_tokens is None else {**options, "max_tokens": max_tokens}
+
+
+@contextmanager
+def _served(url: str, model: Path | None) -> Iterator[str]:
+    """The URL to ask: the given one, or that of a stack that lives as long as the command."""
+    if model is None:
+        yield url
+        return
+    with Stack(model) as stack:
+        yield stack.url
+
+
+def _interrupt(_: int, __: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Entry point: known errors become one line and a status."""
+    try:
+        app()
+    except (ApiError, StackError, MultiverseError) as error:
+        typer.echo(f"multiverse: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
