@@ -47,6 +47,7 @@ class Stack:
     port: int = 0  # 0 picks a free one
     log_level: str = "WARNING"
     worker_settings: dict[str, str] = field(default_factory=dict)
+    worker_port: int = 0
     _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -59,17 +60,17 @@ class Stack:
 
     def __enter__(self) -> Stack:
         self.port = self.port or free_port()
-        worker_port = free_port()
-        worker = {"MODEL": str(self.model), "PORT": str(worker_port)}
+        self.worker_port = self.worker_port or free_port()
+        worker = {"MODEL": str(self.model), "PORT": str(self.worker_port)}
         worker |= {name.upper(): value for name, value in self.worker_settings.items()}
         router = {
             "HOST": self.host,
             "PORT": str(self.port),
-            "WORKER": f"127.0.0.1:{worker_port}",
+            "WORKER": f"127.0.0.1:{self.worker_port}",
         }
         try:
             self._spawn("worker", worker)
-            self._wait(lambda: _listens(worker_port))
+            self._wait(lambda: _listens(self.worker_port))
             self._spawn("router", router)
             self._wait(self._ready)
         except BaseException:

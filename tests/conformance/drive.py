@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-
 from multiverse_shared.errors import NotFound
 from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
 from multiverse_worker.contract import BranchId, Engine, Finish, FinishReason, Logits, Start
@@ -32,6 +31,15 @@ class Comparison:
         self.max_diff = max(self.max_diff, float(np.abs(seen - expected).max()))
 
 
+@dataclass
+class Expected:
+    """What a branch's context should give: rows of its tree, in the order of the context."""
+
+    rows: Logits  # [S, vocab], of the whole tree
+    order: tuple[int, ...]  # linear index in the tree of each token of the context
+    covered: set[int]  # filled with the indices that were compared
+
+
 class Pump:
     """Steps an engine and hands updates to whoever waits for them."""
 
@@ -40,15 +48,15 @@ class Pump:
         self._after_step = after_step
         self._numbers = iter(range(1 << 40))
         self._waiting: dict[BranchId, asyncio.Future[Finish]] = {}
-        self._expected: dict[BranchId, list[Logits]] = {}
+        self._expected: dict[BranchId, Expected] = {}
         self.comparison = Comparison()
         engine.observer = self._observe
 
     def new_branch(self) -> BranchId:
         return BranchId(STREAM, next(self._numbers))
 
-    async def run(self, start: Start, expected: list[Logits]) -> Finish:
-        """Start a branch; `expected` are reference rows in the linear order of its context."""
+    async def run(self, start: Start, expected: Expected) -> Finish:
+        """Start a branch and wait for its end."""
         self._expected[start.branch] = expected
         self._waiting[start.branch] = asyncio.get_running_loop().create_future()
         self._engine.start(start)
@@ -67,8 +75,10 @@ class Pump:
             await asyncio.sleep(0)
 
     def _observe(self, branch: BranchId, linear: int, rows: Logits) -> None:
-        expected = self._expected[branch][linear : linear + len(rows)]
-        self.comparison.add(rows, np.stack(expected))
+        expected = self._expected[branch]
+        indices = expected.order[linear : linear + len(rows)]
+        self.comparison.add(rows, expected.rows[list(indices)])
+        expected.covered.update(indices)
 
 
 @dataclass
@@ -81,7 +91,7 @@ class TreeRun:
     request: str
     expected: Logits  # [S, vocab]
     drop_before_join: bool = False
-    finishes: list[Finish] = field(default_factory=list)
+    covered: set[int] = field(default_factory=set)
 
     async def run(self, tree: Context, indices: Context) -> None:
         """`indices` is the tree with linear indices in place of ids."""
@@ -117,7 +127,6 @@ class TreeRun:
                 assert finish.reason is FinishReason.LENGTH, finish
                 context, seen = (*context, item), (*seen, index)
                 assert finish.context_tokens == count(context)
-                self.finishes.append(finish)
                 leases, base, base_items = (finish.lease,), finish.key, len(context)
             else:
                 assert isinstance(index, Block)
@@ -144,7 +153,7 @@ class TreeRun:
         base: bytes,
         base_items: int,
         leases: tuple[str, ...],
-    ) -> tuple[Start, list[Logits]]:
+    ) -> tuple[Start, Expected]:
         size = len(item.ids)
         header = self.rng.randint(1, size)
         tail = self.rng.randint(0, size - header)
@@ -160,6 +169,4 @@ class TreeRun:
             length_tail=item.ids[size - tail :],
             consumes=leases if context and isinstance(context[-1], Block) else (),
         )
-        order = linearise((*seen, index))
-        return start, [self.expected[i] for i in order]
-
+        return start, Expected(self.expected, linearise((*seen, index)), self.covered)

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
-
 from multiverse_shared.tree import Context, Text
+from transformers import LlamaConfig, LlamaForCausalLM
 
 MASKED = -1e30
 

@@ -30,7 +30,7 @@ from multiverse_worker.outbox import Outbox
 from multiverse_worker.wire import frame_of, load_of, start_of
 
 FILE_CHUNK = 1 << 20
-LOAD_INTERVAL_S = 0.1
+LOAD_INTERVAL_S = 0.02
 _CAPABILITIES = {Capability.FREE_POSITIONS: pb.CAPABILITY_FREE_POSITIONS}
 
 

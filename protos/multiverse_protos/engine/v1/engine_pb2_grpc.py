@@ -87,7 +87,7 @@ class EngineServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchLoad(self, request, context):
-        """The worker's load, now and whenever it changes (at most some ten times a second).
+        """The worker's load, now and whenever it changes (at most some fifty times a second).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -16,8 +16,8 @@ import gguf
 import numpy as np
 from multiverse_shared.errors import InvalidModel
 from numpy.typing import NDArray
-from safetensors import safe_open
 
+from multiverse_worker.models.checkpoint import Checkpoint
 from multiverse_worker.models.directory import ModelDirectory
 
 Array = NDArray[Any]
@@ -122,19 +122,18 @@ def _write_config(
 def _tensors(
     model: ModelDirectory, config: dict[str, Any]
 ) -> Iterator[tuple[str, Callable[[], Array]]]:
-    """GGUF name and reader of each tensor; each file is opened once per tensor, lazily."""
+    """GGUF name and reader of each tensor; tensors are read one by one."""
     heads = config["num_attention_heads"]
     kv_heads = config.get("num_key_value_heads") or heads
     tied = config.get("tie_word_embeddings", False)
     for path in model.weights:
-        with safe_open(path, framework="numpy") as file:
-            names = list(file.keys())
-        for name in names:
+        checkpoint = Checkpoint.open(path)
+        for name in checkpoint.names:
             if name == "lm_head.weight" and tied:
                 continue
             target = _target(name)
             rotated = {"attn_q": heads, "attn_k": kv_heads}.get(target.split(".")[-2])
-            yield target, _reader(path, name, rotated)
+            yield target, _reader(checkpoint, name, rotated)
 
 
 def _target(name: str) -> str:
@@ -148,10 +147,9 @@ def _target(name: str) -> str:
     raise InvalidModel(f"the checkpoint has a tensor {name!r} that a Llama does not have")
 
 
-def _reader(path: Path, name: str, heads: int | None) -> Callable[[], Array]:
+def _reader(checkpoint: Checkpoint, name: str, heads: int | None) -> Callable[[], Array]:
     def read() -> Array:
-        with safe_open(path, framework="numpy") as file:
-            values: Array = file.get_tensor(name).astype(np.float32)
+        values = checkpoint.read(name)
         return _interleave(values, heads) if heads else values
 
     return read

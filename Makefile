@@ -1,0 +1,66 @@
+# `make help` lists what there is. Options are variables: make conformance TREES=20
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+export PYTHON
+BIN := .venv/bin
+
+MODEL ?= models/multiverse-tiny
+ENGINE ?= llamacpp
+VECTORS ?= tests/data/layout_stitch.json
+OFFSETS ?= tests/data/layout_offsets.json
+TREES ?= 100
+TREE_TOKENS ?= 3000
+AT_ONCE ?= 24
+TASKS ?= 500
+CONCURRENCY ?= 8
+LEAVES ?= 100
+SEED ?= 20261129
+TOKENS ?= 12000000
+
+.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave train-tiny
+
+help: ## show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+setup: ## install what serving needs into .venv (no torch)
+	@scripts/setup.sh serve
+
+setup-all: ## also what tests and training need
+	@scripts/setup.sh all
+
+demo: setup ## watch the tiny model plan, fork, nest and join: in the terminal, then over HTTP
+	@$(BIN)/python scripts/demo.py --model $(MODEL)
+
+serve: setup ## serve MODEL on port 8000
+	@$(BIN)/multiverse serve --model $(MODEL)
+
+test: setup-all ## all tests
+	$(BIN)/python -m pytest
+
+check: lint type proto-check ## everything that reads the code without running it
+
+lint: setup-all ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: setup-all ## strict mypy
+	$(BIN)/mypy
+
+proto: ## lint the .proto files and remake the stubs
+	@scripts/proto.sh
+
+proto-check: proto ## fail when the committed stubs are not what the .proto files make
+	@git diff --exit-code -- protos
+
+conformance: setup-all ## every logit of an engine against the oracle (ENGINE, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE)
+	@$(BIN)/python -m tests.conformance --engine $(ENGINE) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
+
+eval-tiny: setup-all ## held-out tasks through the served API (MODEL, TASKS, CONCURRENCY, SEED)
+	@$(BIN)/python -m tests.bench.eval_tiny --model $(MODEL) --tasks $(TASKS) --concurrency $(CONCURRENCY) --seed $(SEED)
+
+bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, LEAVES, SEED)
+	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --leaves $(LEAVES) --seed $(SEED)
+
+train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): under an hour on two cores
+	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)

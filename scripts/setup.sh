@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Puts Multiverse into .venv: `setup.sh serve` what serving needs, `setup.sh all` also what
+# tests and training need (torch). Quick when nothing has changed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+what=${1:-serve}
+python=${PYTHON:-python3}
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+  { echo "Multiverse needs Python 3.11 or newer; set PYTHON to one" >&2; exit 1; }
+
+packages=(-e protos -e shared -e services/worker -e services/router -e cli)
+[ "$what" = all ] && packages+=(-e trainer -r requirements-dev.txt)
+
+stamp=.venv/.setup-$what
+state=$(cat constraints.txt requirements-dev.txt scripts/setup.sh ./*/pyproject.toml services/*/pyproject.toml | sha256sum)
+if [ "$(cat "$stamp" 2>/dev/null || true)" = "$state" ]; then exit 0; fi
+
+[ -x .venv/bin/python ] || "$python" -m venv .venv || {
+  echo "can't make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
+
+# llama.cpp has no wheel on the registry: take one that was built here, or compile it.
+if compgen -G '../shared/wheels/llama_cpp_python-*.whl' >/dev/null; then
+  export PIP_FIND_LINKS="$(cd ../shared/wheels && pwd)${PIP_FIND_LINKS:+ $PIP_FIND_LINKS}"
+elif ! command -v c++ >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends g++ make
+  else
+    echo "llama.cpp has to be compiled: install a C++ compiler first" >&2; exit 1
+  fi
+else
+  echo "llama.cpp is compiled now if it is not there yet: 10 to 15 minutes on two cores" >&2
+fi
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+.venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"
+echo "$state" >"$stamp"

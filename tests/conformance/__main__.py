@@ -1,0 +1,126 @@
+"""`python -m tests.conformance`: the conformance suite as a command; one JSON line last."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from multiverse_shared.layout import next_position, positions
+from multiverse_shared.tree import Context, linearise
+from multiverse_worker.contract import Engine
+from tqdm import tqdm
+
+from tests.conformance.engines import ENGINES
+from tests.conformance.oracle import Oracle, lay_out, random_model
+from tests.conformance.suite import Case, compare
+from tests.conformance.trees import random_tree, tree_of, vector_cases, with_ids
+
+DATA = Path(__file__).parents[1] / "data"
+TOLERANCE = 1e-3
+LEAST_CONTROL = 1.0
+
+
+def main() -> int:
+    options = _options()
+    torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = options.model or random_model(Path(scratch) / "random")
+        oracle = Oracle(directory)
+        engine = ENGINES[options.engine](directory, Path(scratch), options.threads)
+        try:
+            result = _check(engine, oracle, options)
+        finally:
+            engine.close()
+    print(json.dumps(result))
+    return 0 if result["passed"] else 1
+
+
+def _check(engine: Engine, oracle: Oracle, options: argparse.Namespace) -> dict[str, Any]:
+    rng = random.Random(options.seed)
+    shapes: list[Context] = [tree_of(c["context"]) for c in vector_cases(options.vectors)]
+    sizes = [rng.randint(8, options.max_tokens) for _ in range(options.trees)]
+    shapes += [random_tree(rng, size) for size in sizes]
+    cases = [Case.of(shape, oracle, rng) for shape in tqdm(shapes, desc="oracle")]
+    modes: dict[str, dict[str, Any]] = {
+        "alone": {},
+        "cache_dropped_between_fork_and_join": {"drop_before_join": True},
+        f"{options.at_once}_at_once": {"at_once": options.at_once},
+    }
+    diffs: dict[str, float] = {}
+    compared = 0
+    for name, mode in modes.items():
+        with tqdm(total=len(cases), desc=name) as bar:
+            seen = asyncio.run(
+                compare(engine, cases, seed=options.seed, progress=bar.update, **mode)
+            )
+        diffs[name] = seen.max_diff
+        compared += seen.compared
+    engine.drop_cached()
+    load = engine.load()
+    wrong, causal = _controls(oracle, rng)
+    offsets = _offset_mismatches(options.offsets)
+    leaked = load.kv_cells - load.kv_cells_free + load.leases
+    return {
+        "engine": options.engine,
+        "cases": len(cases),
+        "logits_compared": compared,
+        "max_diff": max(diffs.values()),
+        "max_diff_by_mode": diffs,
+        "control_wrong_positions_diff": wrong,
+        "control_causal_diff": causal,
+        "offset_cases": len(vector_cases(options.offsets)),
+        "offset_mismatches": offsets,
+        "leaked": leaked,
+        "passed": max(diffs.values()) <= TOLERANCE
+        and min(wrong, causal) > LEAST_CONTROL
+        and offsets == 0
+        and leaked == 0,
+    }
+
+
+def _controls(oracle: Oracle, rng: random.Random) -> tuple[float, float]:
+    """How far off a wrong layout would be: what tells a pass from a blind test."""
+    shape = random_tree(rng, 400)
+    size = len(linearise(shape))
+    layout = lay_out(with_ids(shape, [rng.randrange(oracle.vocab_size) for _ in range(size)]))
+    right = oracle.logits(layout)
+    wrong = float(np.abs(oracle.wrong_positions(layout) - right).max())
+    causal = float(np.abs(oracle.causal(layout) - right).max())
+    return wrong, causal
+
+
+def _offset_mismatches(path: Path) -> int:
+    """Vectors with offsets, through the product's layout functions."""
+    wrong = 0
+    for case in vector_cases(path):
+        tree = tree_of(case["context"], case["path_offset"], case["join_offset"])
+        same = positions(tree) == case["positions"]
+        wrong += not (same and next_position(tree) == case["next_position"])
+    return wrong
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", choices=sorted(ENGINES), default="llamacpp")
+    parser.add_argument("--vectors", type=Path, default=DATA / "layout_stitch.json")
+    parser.add_argument("--offsets", type=Path, default=DATA / "layout_offsets.json")
+    parser.add_argument("--model", type=Path, help="Hugging Face Llama; random if left out")
+    parser.add_argument("--trees", type=int, default=100, help="random trees")
+    parser.add_argument("--max-tokens", type=int, default=3000, help="of a random tree")
+    parser.add_argument("--at-once", type=int, default=24, help="requests in the third mode")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

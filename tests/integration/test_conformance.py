@@ -1,0 +1,96 @@
+"""The conformance suite in small: every logit of the engine against the oracle."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
+from tests.conformance.engines import llamacpp
+from tests.conformance.oracle import Oracle, lay_out, random_model
+from tests.conformance.suite import Case, compare
+from tests.conformance.trees import random_tree, tree_of, vector_cases
+
+DATA = Path(__file__).parents[1] / "data"
+TOLERANCE = 1e-3
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return random_model(tmp_path_factory.mktemp("random"))
+
+
+@pytest.fixture(scope="module")
+def oracle(model: Path) -> Oracle:
+    return Oracle(model)
+
+
+@pytest.fixture(scope="module")
+def cases(oracle: Oracle) -> list[Case]:
+    rng = random.Random(1)
+    shapes = [tree_of(case["context"]) for case in vector_cases(DATA / "layout_stitch.json")]
+    shapes += [random_tree(rng, size) for size in (60, 150, 300, 500)]
+    return [Case.of(shape, oracle, rng) for shape in shapes]
+
+
+@pytest.fixture(scope="module")
+def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaCppEngine]:
+    engine = llamacpp(model, tmp_path_factory.mktemp("gguf"), threads=1)
+    assert isinstance(engine, LlamaCppEngine)
+    yield engine
+    engine.close()
+
+
+def assert_nothing_is_held(engine: LlamaCppEngine) -> None:
+    engine.drop_cached()
+    load = engine.load()
+    assert (load.running, load.waiting, load.leases) == (0, 0, 0)
+    assert load.kv_cells_free == load.kv_cells
+    engine.cache.check()
+
+
+async def test_every_logit_equals_the_oracle_and_the_books_add_up(
+    engine: LlamaCppEngine, cases: list[Case]
+) -> None:
+    seen = await compare(engine, cases, after_step=engine.cache.check)
+    assert seen.max_diff <= TOLERANCE
+    assert seen.compared >= sum(len(case.layout.ids) for case in cases)
+    assert_nothing_is_held(engine)
+
+
+async def test_nothing_changes_when_all_cached_blocks_are_dropped_between_fork_and_join(
+    engine: LlamaCppEngine, cases: list[Case]
+) -> None:
+    seen = await compare(engine, cases, drop_before_join=True)
+    assert seen.max_diff <= TOLERANCE
+    assert_nothing_is_held(engine)
+
+
+async def test_nothing_changes_with_24_requests_at_once(
+    engine: LlamaCppEngine, cases: list[Case]
+) -> None:
+    seen = await compare(engine, cases, at_once=24)
+    assert seen.max_diff <= TOLERANCE
+    assert_nothing_is_held(engine)
+
+
+def test_the_oracle_itself_lays_out_the_vectors_as_they_say() -> None:
+    for case in vector_cases(DATA / "layout_stitch.json"):
+        layout = lay_out(tree_of(case["context"]))
+        assert layout.positions == case["positions"], case["name"]
+        rows = ["".join("01"[int(seen)] for seen in row) for row in layout.visible]
+        assert rows == case["visible"], case["name"]
+
+
+def test_a_wrong_layout_would_be_noticed(oracle: Oracle, cases: list[Case]) -> None:
+    case = cases[-1]
+    wrong = abs(oracle.wrong_positions(case.layout) - case.expected).max()
+    causal = abs(oracle.causal(case.layout) - case.expected).max()
+    assert min(wrong, causal) > 1
