@@ -6,6 +6,7 @@ The one place where a request becomes work. Knows no HTTP.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,6 +17,8 @@ from multiverse_router.events import AnswerEvent, ErrorEvent
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest
 from multiverse_router.worker_link import WorkerLink
+
+log = logging.getLogger(__name__)
 
 
 class Answers:
@@ -45,14 +48,11 @@ class Answers:
     async def answer(self, request: AnswerRequest) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
         """The events of one answer. Leaving the context ends all its work.
 
-        A failure after the first event is the last event; one before it is raised.
+        A failure, whenever it happens, is the last event; `check` raises what is known before.
         """
-        self.check(request)
-        model = self._link.model
         events: asyncio.Queue[AnswerEvent | None] = asyncio.Queue()  # bounded by the budget
-        coordinator = Coordinator(self._link, model, request, events.put_nowait)
         self._running += 1
-        task = asyncio.create_task(_run(coordinator, events))
+        task = asyncio.create_task(self._run(request, events))
         try:
             yield _drain(events)
         finally:
@@ -60,17 +60,16 @@ class Answers:
             await asyncio.wait([task])
             self._running -= 1
 
-
-async def _run(coordinator: Coordinator, events: asyncio.Queue[AnswerEvent | None]) -> None:
-    try:
-        await coordinator.run()
-    except MultiverseError as error:
-        events.put_nowait(ErrorEvent(status_of(type(error)).kind, error.message))
-    except Exception:
-        events.put_nowait(ErrorEvent("internal_error", "the router failed; see its log"))
-        raise
-    finally:
-        events.put_nowait(None)
+    async def _run(self, request: AnswerRequest, events: asyncio.Queue[AnswerEvent | None]) -> None:
+        try:
+            await Coordinator(self._link, self._link.model, request, events.put_nowait).run()
+        except MultiverseError as error:
+            events.put_nowait(ErrorEvent(status_of(type(error)).kind, error.message))
+        except Exception:
+            log.exception("request %s failed", request.id)
+            events.put_nowait(ErrorEvent("internal_error", "the router failed; see its log"))
+        finally:
+            events.put_nowait(None)
 
 
 async def _drain(events: asyncio.Queue[AnswerEvent | None]) -> AsyncIterator[AnswerEvent]:
@@ -80,16 +79,17 @@ async def _drain(events: asyncio.Queue[AnswerEvent | None]) -> AsyncIterator[Ans
 
 def _check_size(request: AnswerRequest, model: ServedModel) -> None:
     """Refuse what can't fit before anything is started."""
-    room = min(model.context_length, model.kv_cells) - len(request.prompt)
-    if room < 1:
+    size = len(request.prompt)
+    if model.room(size) < 1:
         raise RequestTooLarge(
-            f"the prompt has {len(request.prompt)} tokens, the model's context is "
-            f"{model.context_length}; shorten it",
+            f"the prompt has {size} tokens, the model's context is {model.context_length} and "
+            f"the worker's pool {model.kv_cells}; shorten it",
             field="prompt",
         )
-    if len(request.prompt) + request.limits.max_total_tokens > model.kv_cells:
+    most = model.pool_room(size)
+    if request.limits.max_total_tokens > most:
         raise RequestTooLarge(
-            f"prompt and max_tokens are {len(request.prompt) + request.limits.max_total_tokens} "
-            f"tokens, the worker's pool holds {model.kv_cells}; lower max_tokens",
+            f"max_tokens is {request.limits.max_total_tokens}, the worker's pool has room for "
+            f"{most} behind this prompt; lower it",
             field="max_tokens",
         )

@@ -54,6 +54,21 @@ class ServedModel:
             kv_cells=info.kv_cells,
         )
 
+    def room(self, prompt_tokens: int) -> int:
+        """Tokens that can stand one after another behind a prompt."""
+        return min(
+            self.context_length - self._after_plan - prompt_tokens, self.pool_room(prompt_tokens)
+        )
+
+    def pool_room(self, prompt_tokens: int) -> int:
+        """Tokens that can stand behind a prompt in all."""
+        return self.kv_cells - self._after_plan - prompt_tokens
+
+    @property
+    def _after_plan(self) -> int:
+        """A tail that a worker may append to a branch that has used up its tokens."""
+        return len(self.grammar.after_plan)
+
     def prompt(self, messages: Sequence[Mapping[str, str]], *, parallel: bool) -> tuple[int, ...]:
         """Prompt ids of a chat; with `parallel` the model's suffix ends the last user message."""
         chat = [dict(message) for message in messages]

@@ -105,12 +105,10 @@ def answer_request(
     )
     if not prompt:
         raise InvalidRequest("the prompt has no tokens; write something", field="messages")
-    room = model.context_length - len(prompt)
-    total = max_tokens or min(
-        settings.default_max_tokens, max(1, model.kv_cells - len(prompt)), max(1, room)
-    )
+    room = max(1, model.room(len(prompt)))
+    total = max_tokens or min(settings.default_max_tokens, room)
     limits = options.limits(total)
-    limits["max_critical_tokens"] = min(limits.get("max_critical_tokens", total), max(1, room - 1))
+    limits["max_critical_tokens"] = min(limits.get("max_critical_tokens", total), room)
     seed = body.seed if body.seed is not None else secrets.randbits(63)
     return AnswerRequest(
         id=request_id,

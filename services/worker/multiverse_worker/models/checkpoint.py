@@ -14,7 +14,11 @@ import numpy as np
 from multiverse_shared.errors import InvalidModel
 from numpy.typing import NDArray
 
-_STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+_STORED: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+}
 _LONGEST_HEADER = 100 << 20
 
 
@@ -60,6 +64,10 @@ class Checkpoint:
         raw = np.fromfile(
             self.path, stored, (stop - start) // stored.itemsize, offset=self.data_start + start
         )
+        values: NDArray[np.float32]
         if entry["dtype"] == "BF16":  # the upper half of an F32
-            return (raw.astype(np.uint32) << 16).view(np.float32).reshape(entry["shape"])
-        return raw.astype(np.float32).reshape(entry["shape"])
+            values = (raw.astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = raw.astype(np.float32)
+        shape: list[int] = entry["shape"]
+        return values.reshape(shape)

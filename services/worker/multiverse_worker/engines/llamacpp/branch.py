@@ -48,8 +48,8 @@ class Branch:
     @property
     def context_tokens(self) -> int:
         """Tokens of the context as it is now, the tail included once it is decided."""
-        tail = self.ending.appended if self.ending else ()
-        return count(self.context) + len(self.kept) + len(tail)
+        dropped, tail = (self.ending.dropped, self.ending.appended) if self.ending else (0, ())
+        return count(self.context) + len(self.sampled) - dropped + len(tail)
 
     @property
     def kept(self) -> Ids:

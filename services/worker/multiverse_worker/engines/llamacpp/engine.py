@@ -195,13 +195,18 @@ class LlamaCppEngine(Engine):
     def _by_age(self) -> list[Branch]:
         return sorted(self._branches.values(), key=lambda branch: branch.order)
 
+    def _running(self) -> bool:
+        """Whether some branch is admitted, and so will end."""
+        return any(branch.holding for branch in self._branches.values())
+
     def _admit(self) -> None:
         for branch in self._by_age():
             if branch.holding is None:
                 try:
                     branch.admit(self.cache, self.cache.open(self.cache.root))
                 except NoRoomError:
-                    self._relieve(branch)
+                    if not self._running():
+                        self._relieve(branch)
                     return
 
     def _compose(self) -> Batch:
@@ -236,7 +241,7 @@ class LlamaCppEngine(Engine):
                     branch.loaded_all()
         except NoRoomError:
             self._requeue(branch)
-            self._relieve(branch)
+            self._relieve(branch, own=not self._running())
             return False
         return True
 
@@ -322,8 +327,11 @@ class LlamaCppEngine(Engine):
 
     # -- pressure ----------------------------------------------------------------------------
 
-    def _relieve(self, oldest: Branch) -> bool:
-        """Take memory from those behind `oldest`; false when there is nothing to take."""
+    def _relieve(self, oldest: Branch, *, own: bool = True) -> bool:
+        """Take memory from those behind `oldest`; false when there is nothing to take.
+
+        Last of all, with `own`, the leases of its own request.
+        """
         leases = self._leases_behind(oldest)
         if leases:
             for lease in leases:
@@ -333,10 +341,10 @@ class LlamaCppEngine(Engine):
         if younger:
             self._requeue(younger[-1])
             return True
-        own = self._leases.of_request(oldest.start.request)
-        for lease in own:
+        mine = self._leases.of_request(oldest.start.request) if own else []
+        for lease in mine:
             self.release(lease.id)
-        return bool(own)
+        return bool(mine)
 
     def _leases_behind(self, oldest: Branch) -> list[Lease[Holding]]:
         """The leases of the youngest request that is younger than that of `oldest`."""
