@@ -77,12 +77,16 @@ def parse_dialect(data: Mapping[str, Any], source: str) -> Dialect:
     if unknown:
         raise InvalidDialect(f"{source}: unknown key {min(unknown)!r}", field=min(unknown))
     raw_tags: dict[str, Any] = take(data, "tags", dict)
+    templates: dict[str, Any] = take(data, "templates", dict)
+    for section, known in ((raw_tags, set(Tag)), (templates, set(_TEMPLATES))):
+        odd = set(section) - known
+        if odd:
+            raise InvalidDialect(f"{source}: unknown key {min(odd)!r}", field=min(odd))
     missing = [tag for tag in Tag if not isinstance(raw_tags.get(tag), str)]
     if missing:
         raise InvalidDialect(f"{source}: tags lack {missing[0].value!r}", field="tags")
     if len(set(raw_tags.values())) < len(raw_tags):
         raise InvalidDialect(f"{source}: two tags are spelled alike", field="tags")
-    templates: dict[str, Any] = take(data, "templates", dict)
     rule = take(data, "rule", str)
     if rule not in {known.value for known in JoinRule}:
         raise InvalidDialect(f"{source}: unknown join rule {rule!r}", field="rule")

@@ -55,7 +55,9 @@ class Interpreter:
         self._eos = frozenset(eos)
         self._forks_allowed = may_fork
         self._prompt = Text(prompt)
-        critical = limits.max_critical_tokens or limits.max_total_tokens
+        critical = limits.max_critical_tokens
+        if critical is None:
+            critical = limits.max_total_tokens
         budget = Budget.of(limits.max_total_tokens, critical, limits.max_blocks)
         self._root = Path.root(grammar, budget)
         self._running: dict[str, tuple[Path, StartBranch]] = {}
@@ -128,7 +130,7 @@ class Interpreter:
         tags = self.grammar.tags
         may_fork = self._may_fork(path)
         stops = [Stop((token,), closing, keep=False) for token in sorted(self._eos)]
-        if may_fork:
+        if may_fork or path.machine.planning:
             stops.append(Stop((tags[Tag.PLAN_CLOSE],), self.grammar.after_plan))
         if closing:
             stops.append(Stop(self._close, self.grammar.path_tail))
@@ -195,17 +197,18 @@ class Interpreter:
         outlines = top.outlines
         budget = path.budget.spend(0, blocks=1)
         share = budget.share(len(outlines), self.limits.max_path_tokens) if outlines else budget
-        if not outlines or not self._affordable(path.budget, share):
+        headers = [self.grammar.path_header(label) for label in self._labels(outlines)]
+        longest = max(map(len, headers), default=0)
+        if not outlines or not self._affordable(path, share, longest):
             return self._conclude(path, (path.branch,))
         path.budget = budget
-        labels = self._labels(outlines)
         path.children = [path.child(share) for _ in outlines]
         self._forked[path.branch] = path
         effects: list[Effect] = [
             Forked(path.id, tuple(child.id for child in path.children), outlines)
         ]
-        for child, label in zip(path.children, labels, strict=True):
-            self._write(effects, child, self.grammar.path_header(label))
+        for child, header in zip(path.children, headers, strict=True):
+            self._write(effects, child, header)
         for child in path.children:
             effects += self._continue(child)
         return effects
@@ -252,14 +255,15 @@ class Interpreter:
             return False
         smallest_plan = 5 + len(self.grammar.after_plan)  # four tags, a label, what follows
         budget = path.budget.spend(smallest_plan, blocks=1)
-        return budget.blocks >= 0 and self._affordable(
-            budget, budget.share(1, self.limits.max_path_tokens)
-        )
+        share = budget.share(1, self.limits.max_path_tokens)
+        header = len(self.grammar.path_header("1"))
+        return budget.blocks >= 0 and self._affordable(path, share, header)
 
-    def _affordable(self, budget: Budget, share: Budget) -> bool:
-        """Each path needs its header, one token and its end; the reserve pays the join."""
-        ends = len(self.grammar.path_header("1")) + len(self._close) + len(self.grammar.path_tail)
-        return share.tokens > ends and budget.reserve > len(self.grammar.join_header)
+    def _affordable(self, path: Path, share: Budget, header: int) -> bool:
+        """Each path needs its header, one token and its end; the reserve pays what follows."""
+        ends = header + len(self._close) + len(self.grammar.path_tail)
+        after = len(self.grammar.join_header) + len(self._closing(path))
+        return share.tokens > ends and path.budget.reserve > after
 
     def _labels(self, outlines: tuple[Ids, ...]) -> list[str]:
         """The outline's own label where it is well-formed and unique, else its number."""

@@ -25,17 +25,32 @@ def positions(context: Context, start: int = 0) -> list[int]:
 
 def next_position(context: Context, start: int = 0) -> int:
     """Where the token after the context would stand. Walks items, not tokens."""
-    at = start
-    for item in context:
-        at = at + len(item.ids) if isinstance(item, Text) else block_end(item, at)
-    return at
+    return _extent(context, start)[0]
 
 
 def block_end(block: Block, at: int) -> int:
     """Position of the token after a block, when the block opens at position `at`."""
-    inner = at + block.path_offset
-    ends = [next_position(path, inner) for path in block.paths if path]
-    return max(ends, default=at) + block.join_offset
+    return _block_extent(block, at)[0]
+
+
+def _extent(context: Context, at: int) -> tuple[int, int | None]:
+    """Where the next token stands, and one after the largest position that a token has."""
+    top: int | None = None
+    for item in context:
+        if isinstance(item, Text):
+            at += len(item.ids)
+            reached = at if item.ids else None
+        else:
+            at, reached = _block_extent(item, at)
+        if reached is not None:
+            top = reached if top is None else max(top, reached)
+    return at, top
+
+
+def _block_extent(block: Block, at: int) -> tuple[int, int | None]:
+    tops = [_extent(path, at + block.path_offset)[1] for path in block.paths]
+    top = max((reached for reached in tops if reached is not None), default=None)
+    return (at if top is None else top) + block.join_offset, top
 
 
 def _place(context: Context, at: int, out: list[int]) -> int:

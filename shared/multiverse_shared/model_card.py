@@ -26,11 +26,12 @@ class ModelCard:
             card = json.loads(data)
         except ValueError as error:
             raise InvalidModel(f"multiverse.json is not JSON: {error}", field="model") from None
-        if not isinstance(card, dict) or set(card) - {"dialect", "prompt_suffix"}:
-            raise InvalidModel(
-                "multiverse.json must be an object with the keys dialect and prompt_suffix",
-                field="model",
-            )
+        if not isinstance(card, dict):
+            raise InvalidModel("multiverse.json must be an object", field="model")
+        unknown = set(card) - {"dialect", "prompt_suffix"}
+        if unknown:
+            name = min(unknown)
+            raise InvalidModel(f"multiverse.json: unknown key {name!r}", field=name)
         for key in ("dialect", "prompt_suffix"):
             if not isinstance(card.get(key), str):
                 raise InvalidModel(f"multiverse.json: {key} must be a string", field=key)
