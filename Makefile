@@ -53,11 +53,11 @@ proto: ## lint the .proto files and remake the stubs
 proto-check: proto ## fail when the committed stubs are not what the .proto files make
 	@git diff --exit-code -- protos
 
-conformance: setup-all ## every logit of an engine against the oracle (ENGINE, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE)
-	@$(BIN)/python -m tests.conformance --engine $(ENGINE) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
+conformance: setup-all ## every logit of an engine against the oracle (ENGINE, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE, CONFORMANCE_MODEL)
+	@$(BIN)/python -m tests.conformance $(if $(CONFORMANCE_MODEL),--model $(CONFORMANCE_MODEL)) --engine $(ENGINE) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
 
-eval-tiny: setup-all ## held-out tasks through the served API (MODEL, TASKS, CONCURRENCY, SEED)
-	@$(BIN)/python -m tests.bench.eval_tiny --model $(MODEL) --tasks $(TASKS) --concurrency $(CONCURRENCY) --seed $(SEED)
+eval-tiny: setup-all ## held-out tasks through the served API (MODEL, DATA, TASKS, CONCURRENCY, SEED)
+	@$(BIN)/python -m tests.bench.eval_tiny $(if $(DATA),--data $(DATA)) --model $(MODEL) --tasks $(TASKS) --concurrency $(CONCURRENCY) --seed $(SEED)
 
 bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, LEAVES, SEED)
 	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --leaves $(LEAVES) --seed $(SEED)

@@ -89,8 +89,12 @@ class KeyChain:
         """The same chain when the next token stands elsewhere: a new run begins there."""
         return self if position == self.position else KeyChain(self.end, position)
 
+    def of(self, text: Text) -> KeyChain:
+        """This chain where `text` starts."""
+        return self if text.start is None else self.moved(text.start)
+
     def block(self, block: Block) -> KeyChain:
-        """The chain after a closed block."""
+        """The chain after a closed block (in normal form, so not a linear one)."""
         at = block_end(block, self.position)
         inner = self.moved(self.position + block.path_offset)
         ends = [after(path, inner).end for path in block.paths]
@@ -98,9 +102,10 @@ class KeyChain:
 
 
 def after(context: Context, chain: KeyChain) -> KeyChain:
-    """The chain when `context` follows what `chain` stands for."""
+    """The chain when `context` (normal form) follows what `chain` stands for."""
     for item in context:
         if isinstance(item, Text):
+            chain = chain.of(item)
             chain = (chain.text(item.ids) or [chain])[-1]
         else:
             chain = chain.block(item)
@@ -122,6 +127,7 @@ def content_keys(context: Context, namespace: str) -> list[Checkpoint]:
     chain, tokens = KeyChain.root(namespace), 0
     for item in normalise(context):
         if isinstance(item, Text):
+            chain = chain.of(item)
             base, start = tokens, chain.position
             for link in chain.text(item.ids):
                 tokens = base + link.position - start

@@ -1,17 +1,21 @@
 """Where every token of a context tree stands, and what it may attend to.
 
 The only place in the project that computes positions and visibility: trainer, engines and
-checks all call it. Rule "stitch" (arXiv 2506.09991, section 4): every path of a block starts
-at the position after the token before the block; the token after the block stands one after
-the largest position reached inside it; a token sees every earlier token of the linear order
-except those of a sibling path, at any level.
+checks all call it.
+
+- "stitch" (arXiv 2506.09991, section 4): every path of a block starts at the position after the
+  token before the block; the token after the block stands one after the largest position
+  reached inside it; a token sees every earlier token of the linear order except those of a
+  sibling path, at any level.
+- "reserve" (arXiv 2502.11517): the same, but a text may say itself where it starts.
+- "linear": while the block is open as stitch; once it is closed, an ordinary text.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multiverse_shared.tree import Block, Context, Text
+from multiverse_shared.tree import Block, Context, JoinRule, Text
 
 Span = tuple[int, int]  # half-open interval of linear indices
 
@@ -38,7 +42,7 @@ def _extent(context: Context, at: int) -> tuple[int, int | None]:
     top: int | None = None
     for item in context:
         if isinstance(item, Text):
-            at += len(item.ids)
+            at = _start(item, at) + len(item.ids)
             reached = at if item.ids else None
         else:
             at, reached = _block_extent(item, at)
@@ -47,7 +51,19 @@ def _extent(context: Context, at: int) -> tuple[int, int | None]:
     return at, top
 
 
+def _start(text: Text, at: int) -> int:
+    """Position of the first token of a text, when `at` is the next one."""
+    return at if text.start is None else text.start
+
+
+def _is_plain(block: Block) -> bool:
+    """Whether the block is laid out as if its paths were one text."""
+    return block.rule is JoinRule.LINEAR and block.closed
+
+
 def _block_extent(block: Block, at: int) -> tuple[int, int | None]:
+    if _is_plain(block):
+        return _extent(tuple(item for path in block.paths for item in path), at)
     tops = [_extent(path, at + block.path_offset)[1] for path in block.paths]
     top = max((reached for reached in tops if reached is not None), default=None)
     return (at if top is None else top) + block.join_offset, top
@@ -56,8 +72,12 @@ def _block_extent(block: Block, at: int) -> tuple[int, int | None]:
 def _place(context: Context, at: int, out: list[int]) -> int:
     for item in context:
         if isinstance(item, Text):
+            at = _start(item, at)
             out.extend(range(at, at + len(item.ids)))
             at += len(item.ids)
+        elif _is_plain(item):
+            for path in item.paths:
+                at = _place(path, at, out)
         else:
             for path in item.paths:
                 _place(path, at + item.path_offset, out)
@@ -94,8 +114,11 @@ def _see(context: Context, at: int, past: tuple[Span, ...], out: list[Segment]) 
             if at > before:
                 out.append(Segment(before, at, past))
         else:
+            inside = past
             for path in item.paths:
-                at = _see(path, at, past, out)
+                begun, at = at, _see(path, at, inside, out)
+                if _is_plain(item):
+                    inside = _extend(inside, (begun, at))
         past = _extend(past, (before, at))
     return at
 

@@ -6,7 +6,7 @@ Knows token ids and structure. Must not know text, tags or engines.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -15,14 +15,20 @@ class JoinRule(StrEnum):
     """How the paths of a block lie in the context."""
 
     STITCH = "stitch"  # all paths start behind the same token; their KV is reused as it is
+    RESERVE = "reserve"  # as stitch, but texts may say themselves where they start
+    LINEAR = "linear"  # when the block is closed it is one ordinary text, computed again
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A run of tokens. `written` marks what the system wrote, not the model."""
+    """A run of tokens. `written` marks what the system wrote, not the model.
+
+    `start` is the position of the first token where that is not the next one (rule "reserve").
+    """
 
     ids: tuple[int, ...]
     written: bool = False
+    start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +54,27 @@ Context: TypeAlias = tuple[Item, ...]
 def normalise(context: Context) -> Context:
     """The same tokens with adjacent texts merged, empty ones dropped and `written` forgotten.
 
-    Two contexts that a model cannot tell apart have the same normal form, provided their
-    blocks stand at the same places.
+    Closed blocks of rule "linear" become plain text. Two contexts that a model cannot tell
+    apart have the same normal form, provided their blocks stand at the same places.
     """
     items: list[Item] = []
-    run: list[int] = []
     for item in context:
-        if isinstance(item, Text):
-            run.extend(item.ids)
-            continue
-        if run:
-            items.append(Text(tuple(run)))
-            run = []
-        items.append(
-            Block(
-                tuple(normalise(path) for path in item.paths),
-                item.rule,
-                item.closed,
-                item.path_offset,
-                item.join_offset,
-            )
-        )
-    if run:
-        items.append(Text(tuple(run)))
+        for part in _parts(item):
+            last = items[-1] if items else None
+            if isinstance(part, Text) and isinstance(last, Text) and part.start is None:
+                items[-1] = Text(last.ids + part.ids, start=last.start)
+            else:
+                items.append(part)
     return tuple(items)
+
+
+def _parts(item: Item) -> Context:
+    """Normal forms that stand for one item."""
+    if isinstance(item, Text):
+        return (Text(item.ids, start=item.start),) if item.ids else ()
+    if item.rule is JoinRule.LINEAR and item.closed:
+        return tuple(part for path in item.paths for part in normalise(path))
+    return (replace(item, paths=tuple(normalise(path) for path in item.paths)),)
 
 
 def texts(context: Context) -> Iterator[Text]:

@@ -13,13 +13,14 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx
 from multiverse_cli.stack import Stack
-from multiverse_trainer.tiny.tasks import Task, make_task
+from multiverse_trainer.tiny.tasks import make_task
 from tqdm import tqdm
 
 from tests.bench.wellformed import wellformed
@@ -29,7 +30,31 @@ LEAST_PARALLELISM = 2.0
 LEAST_WELLFORMED = 0.99
 
 
-async def ask(client: httpx.AsyncClient, task: Task, parallel: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A held-out task: what is asked, and what must stand behind `#`."""
+
+    family: str
+    prompt: str
+    answer: str
+
+
+def generated(count: int, seed: int) -> list[Question]:
+    """Tasks that training has not seen (another seed)."""
+    rng = Random(seed)
+    tasks = [make_task(rng) for _ in range(count)]
+    return [Question(task.family.value, task.prompt, task.answer) for task in tasks]
+
+
+def from_file(path: Path, count: int) -> list[Question]:
+    """The first `count` rows of a JSONL file with `prompt`, `answer` and perhaps `family`."""
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    return [Question(row.get("family", "all"), row["prompt"], row["answer"]) for row in rows][
+        :count
+    ]
+
+
+async def ask(client: httpx.AsyncClient, task: Question, parallel: str) -> dict[str, Any]:
     """One answer with the seconds it took, judged."""
     body = {
         "messages": [{"role": "user", "content": task.prompt}],
@@ -45,7 +70,7 @@ async def ask(client: httpx.AsyncClient, task: Task, parallel: str) -> dict[str,
     text = answer["choices"][0]["message"]["content"]
     done = answer["choices"][0]["finish_reason"] == "stop"
     return {
-        "family": task.family.value,
+        "family": task.family,
         "exact": done and text.rpartition("#")[2] == task.answer,
         "wellformed": done and wellformed(text),
         "forked": "<Path>" in text,
@@ -59,7 +84,7 @@ async def ask(client: httpx.AsyncClient, task: Task, parallel: str) -> dict[str,
 
 
 async def ask_all(
-    url: str, tasks: list[Task], parallel: str, concurrency: int
+    url: str, tasks: list[Question], parallel: str, concurrency: int
 ) -> tuple[list[dict[str, Any]], float]:
     """All answers, and the wall clock of the whole run."""
     slots = asyncio.Semaphore(concurrency)
@@ -67,7 +92,7 @@ async def ask_all(
     begun = time.perf_counter()
     async with httpx.AsyncClient(base_url=url, timeout=120) as client:
 
-        async def one(task: Task) -> dict[str, Any]:
+        async def one(task: Question) -> dict[str, Any]:
             async with slots:
                 row = await ask(client, task, parallel)
             bar.update()
@@ -101,7 +126,7 @@ def _share(rows: list[dict[str, Any]], key: str) -> float:
     return round(sum(row[key] for row in rows) / len(rows), 4)
 
 
-def measure(url: str, tasks: list[Task], concurrency: int, alone: int) -> dict[str, Any]:
+def measure(url: str, tasks: list[Question], concurrency: int, alone: int) -> dict[str, Any]:
     """Quality at `concurrency`; then the first `alone` tasks one at a time, auto and serial."""
     result: dict[str, Any] = {"tasks": len(tasks), "concurrency": concurrency}
     for parallel in ("auto", "off", "serial"):
@@ -134,13 +159,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/multiverse-tiny"))
     parser.add_argument("--url", help="a running router; one is started if left out")
+    parser.add_argument("--data", type=Path, help="JSONL with prompt and answer; else generated")
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--alone", type=int, default=100, help="tasks timed one at a time")
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--seed", type=int, default=20261129, help="of the held-out tasks")
     options = parser.parse_args()
-    rng = Random(options.seed)
-    tasks = [make_task(rng) for _ in range(options.tasks)]
+    if options.data:
+        tasks = from_file(options.data, options.tasks)
+    else:
+        tasks = generated(options.tasks, options.seed)
     alone = min(options.alone, len(tasks))
     if options.url:
         result = measure(options.url, tasks, options.concurrency, alone)
