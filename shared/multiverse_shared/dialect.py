@@ -36,8 +36,9 @@ class Dialect:
     """One dialect. Every token that the system writes comes from one of the four templates."""
 
     name: str
-    tags: Mapping[Tag, str]
+    tags: Mapping[Tag, str]  # those it has; see OPTIONAL_TAGS
     outline_label: str  # how an outline begins; `{label}` is its number
+    separator: str  # what the model writes between its own tags
     after_plan: str  # written once, in the parent, after the plan
     path_header: str  # written at the start of a path; may use `{label}`
     path_tail: str  # written inside the path, after its closing tag
@@ -47,8 +48,18 @@ class Dialect:
     join_offset: int
 
 
+OPTIONAL_TAGS = frozenset({Tag.BLOCK_OPEN, Tag.BLOCK_CLOSE, Tag.JOIN_OPEN, Tag.JOIN_CLOSE})
 _TEMPLATES = ("after_plan", "path_header", "path_tail", "join_header")
-_KEYS = {"name", "tags", "outline_label", "templates", "rule", "path_offset", "join_offset"}
+_KEYS = {
+    "name",
+    "tags",
+    "outline_label",
+    "separator",
+    "templates",
+    "rule",
+    "path_offset",
+    "join_offset",
+}
 T = TypeVar("T")
 
 
@@ -82,7 +93,8 @@ def parse_dialect(data: Mapping[str, Any], source: str) -> Dialect:
         odd = set(section) - known
         if odd:
             raise InvalidDialect(f"{source}: unknown key {min(odd)!r}", field=min(odd))
-    missing = [tag for tag in Tag if not isinstance(raw_tags.get(tag), str)]
+    needed = [tag for tag in Tag if tag not in OPTIONAL_TAGS or tag in raw_tags]
+    missing = [tag for tag in needed if not isinstance(raw_tags.get(tag), str)]
     if missing:
         raise InvalidDialect(f"{source}: tags lack {missing[0].value!r}", field="tags")
     if len(set(raw_tags.values())) < len(raw_tags):
@@ -92,8 +104,9 @@ def parse_dialect(data: Mapping[str, Any], source: str) -> Dialect:
         raise InvalidDialect(f"{source}: unknown join rule {rule!r}", field="rule")
     return Dialect(
         name=take(data, "name", str),
-        tags={tag: raw_tags[tag] for tag in Tag},
+        tags={tag: raw_tags[tag] for tag in needed},
         outline_label=take(data, "outline_label", str),
+        separator=take(data, "separator", str),
         **{name: take(templates, name, str) for name in _TEMPLATES},
         rule=JoinRule(rule),
         path_offset=take(data, "path_offset", int),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from multiverse_shared.dialect import Tag
-from multiverse_shared.grammar import Grammar
+from multiverse_shared.grammar import Grammar, Ids
 from multiverse_shared.tree import Block, Context, Item, Text
 
 
@@ -46,19 +46,25 @@ def encode(tree: TextTree, grammar: Grammar) -> Context:
 
 
 def _encode_block(block: TextBlock, grammar: Grammar) -> list[Item]:
-    tags, dialect = grammar.tags, grammar.dialect
-    plan = [tags[Tag.BLOCK_OPEN], tags[Tag.PLAN_OPEN]]
+    dialect, gap = grammar.dialect, grammar.separator
+
+    def tag(role: Tag) -> Ids:
+        """The tag with its separator; nothing where the dialect has no such tag."""
+        return (grammar.tags[role], *gap) if role in grammar.tags else ()
+
+    plan: list[int] = [*tag(Tag.BLOCK_OPEN), *tag(Tag.PLAN_OPEN)]
     for number, outline in enumerate(block.outlines, 1):
-        plan.append(tags[Tag.OUTLINE_OPEN])
+        plan.append(grammar.tags[Tag.OUTLINE_OPEN])
         plan.extend(grammar.outline_label(str(number)))
         plan.extend(grammar.tokenizer.encode(outline))
-        plan.append(tags[Tag.OUTLINE_CLOSE])
-    plan.append(tags[Tag.PLAN_CLOSE])
+        plan.extend(gap)
+        plan.extend(tag(Tag.OUTLINE_CLOSE))
+    plan.append(grammar.tags[Tag.PLAN_CLOSE])
     paths = tuple(
         (
             Text(grammar.path_header(str(number)), written=True),
             *encode(path, grammar),
-            Text((tags[Tag.PATH_CLOSE],)),
+            Text((*gap, grammar.tags[Tag.PATH_CLOSE])),
             Text(grammar.path_tail, written=True),
         )
         for number, path in enumerate(block.paths, 1)
@@ -69,5 +75,13 @@ def _encode_block(block: TextBlock, grammar: Grammar) -> list[Item]:
         Block(paths, dialect.rule, True, dialect.path_offset, dialect.join_offset),
         Text(grammar.join_header, written=True),
         *encode(block.conclusion, grammar),
-        Text((tags[Tag.JOIN_CLOSE], tags[Tag.BLOCK_CLOSE])),
+        Text(_end_of_block(grammar)),
     ]
+
+
+def _end_of_block(grammar: Grammar) -> Ids:
+    """What the model writes after its conclusion (not what the join header wrote already)."""
+    tags, gap = grammar.tags, grammar.separator
+    closing = [tags[role] for role in (Tag.JOIN_CLOSE, Tag.BLOCK_CLOSE) if role in tags]
+    left = [token for token in closing if token not in grammar.join_header]
+    return tuple(token for closer in left for token in (*gap, closer))

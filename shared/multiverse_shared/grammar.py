@@ -34,6 +34,7 @@ class Grammar:
 
     dialect: Dialect
     tags: Mapping[Tag, int]
+    separator: Ids
     after_plan: Ids
     path_tail: Ids
     join_header: Ids
@@ -59,6 +60,7 @@ class Grammar:
         return cls(
             dialect,
             tags,
+            separator=_ids(dialect.separator, dialect, tags, tokenizer),
             after_plan=_ids(dialect.after_plan, dialect, tags, tokenizer),
             path_tail=_ids(dialect.path_tail, dialect, tags, tokenizer),
             join_header=_ids(dialect.join_header, dialect, tags, tokenizer),

@@ -134,7 +134,8 @@ class Interpreter:
             stops.append(Stop((tags[Tag.PLAN_CLOSE],), self.grammar.after_plan))
         if closing:
             stops.append(Stop(self._close, self.grammar.path_tail))
-        banned = () if may_fork else (tags[Tag.BLOCK_OPEN], tags[Tag.PLAN_OPEN])
+        openers = (tags[tag] for tag in (Tag.BLOCK_OPEN, Tag.PLAN_OPEN) if tag in tags)
+        banned = () if may_fork else tuple(openers)
         start = StartBranch(
             branch=path.next_branch(),
             path=path.id,

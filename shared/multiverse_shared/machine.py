@@ -44,6 +44,15 @@ class Verdict(StrEnum):
     PATH_CLOSED = "path_closed"  # a legal end of the path
 
 
+class Irregular(StrEnum):
+    """What a token did that a clean answer would not."""
+
+    STRAY_TAG = "stray_tag"  # a tag where it is not legal: literal text
+    PLAN_WITHOUT_BLOCK = "plan_without_block"  # the block is opened implicitly
+    BLOCK_WITHOUT_END = "block_without_end"  # the block is closed implicitly
+    NO_OUTLINES = "no_outlines"  # nothing to fork
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """State of one path; `step` gives the next state and what the token was."""
@@ -51,6 +60,7 @@ class Machine:
     grammar: Grammar
     is_path: bool  # false for the root, which no tag can close
     stack: tuple[OpenBlock, ...] = field(default=())
+    irregular: Irregular | None = None  # what the last token did
 
     @property
     def top(self) -> OpenBlock | None:
@@ -65,32 +75,36 @@ class Machine:
     def step(self, token: int) -> tuple[Machine, Verdict]:
         """Read one token id that the model wrote."""
         tag = self.grammar.tag_of.get(token)
-        top = self.top
-        phase = top.phase if top else None
-        match tag, phase:
+        if tag is None:
+            return self._text(token)
+        machine, irregular = self._tolerant(tag)
+        top = machine.top
+        match tag, top.phase if top else None:
             case Tag.BLOCK_OPEN, (None | Phase.CONCLUSION):
-                return self._push(OpenBlock(Phase.OPENED)), Verdict.TAG
+                return machine._push(OpenBlock(Phase.OPENED), irregular), Verdict.TAG
             case Tag.PLAN_OPEN, Phase.OPENED:
-                return self._set(phase=Phase.PLAN), Verdict.TAG
+                return machine._set(irregular, phase=Phase.PLAN), Verdict.TAG
+            case Tag.PLAN_OPEN, (None | Phase.CONCLUSION):
+                if Tag.BLOCK_OPEN in self.grammar.tags:
+                    irregular = Irregular.PLAN_WITHOUT_BLOCK
+                return machine._push(OpenBlock(Phase.PLAN), irregular), Verdict.TAG
             case Tag.OUTLINE_OPEN, Phase.PLAN:
-                return self._count(phase=Phase.OUTLINE, outline=()), Verdict.TAG
+                return machine._count(phase=Phase.OUTLINE, outline=()), Verdict.TAG
             case Tag.OUTLINE_CLOSE, Phase.OUTLINE:
                 assert top is not None
                 outlines = (*top.outlines, top.outline)
-                return self._count(phase=Phase.PLAN, outlines=outlines, outline=()), Verdict.TAG
+                return machine._count(phase=Phase.PLAN, outlines=outlines, outline=()), Verdict.TAG
             case Tag.PLAN_CLOSE, Phase.PLAN:
-                return self._set(phase=Phase.FORKED), Verdict.PLAN_CLOSED
+                assert top is not None
+                irregular = None if top.outlines else Irregular.NO_OUTLINES
+                return machine._set(irregular, phase=Phase.FORKED), Verdict.PLAN_CLOSED
             case Tag.JOIN_CLOSE, Phase.CONCLUSION:
-                return self._set(phase=Phase.CONCLUDED), Verdict.TAG
+                return machine._concluded(), Verdict.TAG
             case Tag.BLOCK_CLOSE, Phase.CONCLUDED:
-                return replace(self, stack=self.stack[:-1]), Verdict.TAG
+                return machine._pop(), Verdict.TAG
             case Tag.PATH_CLOSE, None if self.is_path:
-                return self, Verdict.PATH_CLOSED
-        if top and phase is Phase.OUTLINE:
-            return self._count(outline=(*top.outline, token)), Verdict.TEXT
-        if phase is Phase.PLAN:
-            return self._count(), Verdict.TEXT
-        return self, Verdict.TEXT
+                return replace(machine, irregular=irregular), Verdict.PATH_CLOSED
+        return replace(self._text(token)[0], irregular=Irregular.STRAY_TAG), Verdict.TEXT
 
     def close_plan(self) -> Machine:
         """The system closes the plan; an outline that is still open does not count."""
@@ -98,14 +112,41 @@ class Machine:
 
     def joined(self) -> Machine:
         """The paths have ended and the join header is written."""
-        return self._set(phase=Phase.CONCLUSION, outlines=())
+        header = {self.grammar.tag_of.get(token) for token in self.grammar.join_header}
+        if Tag.JOIN_OPEN in header:
+            return self._set(phase=Phase.CONCLUSION, outlines=())
+        return self._pop() if Tag.BLOCK_CLOSE in header else self._concluded()
 
-    def _push(self, block: OpenBlock) -> Machine:
-        return replace(self, stack=(*self.stack, block))
+    def _tolerant(self, tag: Tag) -> tuple[Machine, Irregular | None]:
+        """A block that is only missing its end is closed by the next block or path end."""
+        closers = (Tag.BLOCK_OPEN, Tag.PLAN_OPEN, Tag.PATH_CLOSE)
+        if tag in closers and self.top and self.top.phase is Phase.CONCLUDED:
+            return self._pop(), Irregular.BLOCK_WITHOUT_END
+        return self, None
 
-    def _set(self, **changes: Any) -> Machine:
+    def _text(self, token: int) -> tuple[Machine, Verdict]:
+        top = self.top
+        if top and top.phase is Phase.OUTLINE:
+            return self._count(outline=(*top.outline, token)), Verdict.TEXT
+        if top and top.phase is Phase.PLAN:
+            return self._count(), Verdict.TEXT
+        return self if self.irregular is None else replace(self, irregular=None), Verdict.TEXT
+
+    def _concluded(self) -> Machine:
+        """The conclusion is closed; so is the block where the dialect has no tag for that."""
+        if Tag.BLOCK_CLOSE in self.grammar.tags:
+            return self._set(phase=Phase.CONCLUDED)
+        return self._pop()
+
+    def _pop(self) -> Machine:
+        return replace(self, stack=self.stack[:-1], irregular=None)
+
+    def _push(self, block: OpenBlock, irregular: Irregular | None) -> Machine:
+        return replace(self, stack=(*self.stack, block), irregular=irregular)
+
+    def _set(self, irregular: Irregular | None = None, **changes: Any) -> Machine:
         top = replace(self.stack[-1], **changes)
-        return replace(self, stack=(*self.stack[:-1], top))
+        return replace(self, stack=(*self.stack[:-1], top), irregular=irregular)
 
     def _count(self, **changes: Any) -> Machine:
         return self._set(plan_tokens=self.stack[-1].plan_tokens + 1, **changes)

@@ -9,10 +9,11 @@ from multiverse_shared.limits import Limits
 
 from tests.unit.shared.stage import Stage
 
+OPENERS = {Tag.BLOCK_OPEN, Tag.PLAN_OPEN}
 PLAN = "<Parallel><Goal><Outline>1:a</Outline></Goal>"
 
 
-@pytest.mark.parametrize("tag", [tag for tag in Tag if tag is not Tag.BLOCK_OPEN])
+@pytest.mark.parametrize("tag", [tag for tag in Tag if tag not in OPENERS])
 def test_a_tag_out_of_place_in_the_root_is_text(stage: Stage, tag: Tag) -> None:
     text = f"a{stage.grammar.dialect.tags[tag]}b"
     record = stage.perform({"0": text})
@@ -20,7 +21,7 @@ def test_a_tag_out_of_place_in_the_root_is_text(stage: Stage, tag: Tag) -> None:
     assert record.said("0", Kind.TEXT) == stage.ids(text)
 
 
-@pytest.mark.parametrize("tag", [tag for tag in Tag if tag not in {Tag.BLOCK_OPEN, Tag.PATH_CLOSE}])
+@pytest.mark.parametrize("tag", [tag for tag in Tag if tag not in {*OPENERS, Tag.PATH_CLOSE}])
 def test_a_tag_out_of_place_in_a_path_is_text(stage: Stage, tag: Tag) -> None:
     spelled = stage.grammar.dialect.tags[tag]
     record = stage.perform({"0": PLAN, "0.1": f"a{spelled}b</Path>"})
@@ -44,7 +45,7 @@ def test_a_branch_that_stopped_at_a_tag_out_of_place_is_started_again_behind_it(
 def test_a_closing_path_tag_inside_a_plan_of_a_path_does_not_end_the_path(stage: Stage) -> None:
     plan = "<Parallel></Path><Goal></Path><Outline>1:</Path></Outline></Goal>"
     record = stage.perform(
-        {"0": PLAN, "0.1": f"{plan}z</Conclusion></Path></Parallel></Path>", "0.1.1": "y</Path>"}
+        {"0": PLAN, "0.1": f"{plan}z</Path></Conclusion></Parallel></Path>", "0.1.1": "y</Path>"}
     )
     path = stage.answer(record)[1][0]
     assert path == [
@@ -52,8 +53,21 @@ def test_a_closing_path_tag_inside_a_plan_of_a_path_does_not_end_the_path(stage:
         plan,
         [["«<Path>1:»", "y</Path>"]],
         "«<Conclusion>»",
-        "z</Conclusion></Path></Parallel></Path>",
+        "z</Path></Conclusion></Parallel></Path>",
     ]
+
+
+def test_a_path_may_end_without_the_end_of_its_last_block(stage: Stage) -> None:
+    record = stage.perform({"0": PLAN, "0.1": f"{PLAN}z</Conclusion></Path>", "0.1.1": "y</Path>"})
+    assert PathEnded("0.1", Reason.STOP, forced=False) in record.of_type(PathEnded)
+    assert stage.answer(record)[1][0][-1] == "z</Conclusion></Path>"
+
+
+def test_a_plan_without_its_block_forks_all_the_same(stage: Stage) -> None:
+    root = PLAN.removeprefix("<Parallel>")
+    record = stage.perform({"0": f"{root}so</Conclusion></Parallel>", "0.1": "x</Path>"})
+    assert len(record.of_type(Forked)) == 1
+    assert stage.answer(record)[3] == "so</Conclusion></Parallel>"
 
 
 def test_outlines_of_an_earlier_plan_are_not_forked_again(stage: Stage) -> None:

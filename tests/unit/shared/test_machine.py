@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from multiverse_shared.dialect import Tag
 from multiverse_shared.grammar import Grammar
-from multiverse_shared.machine import Machine, Phase, Verdict
+from multiverse_shared.machine import Irregular, Machine, Phase, Verdict
 
 # What brings a path from its beginning into each phase; `|` stands for the join.
 WAYS: dict[Phase | None, str] = {
@@ -28,6 +28,13 @@ LEGAL = {
     (Phase.PLAN, Tag.PLAN_CLOSE),
     (Phase.CONCLUSION, Tag.JOIN_CLOSE),
     (Phase.CONCLUDED, Tag.BLOCK_CLOSE),
+}
+# What a model left out is supplied: the opening of a block, or its end.
+TOLERATED = {
+    (None, Tag.PLAN_OPEN): Irregular.PLAN_WITHOUT_BLOCK,
+    (Phase.CONCLUSION, Tag.PLAN_OPEN): Irregular.PLAN_WITHOUT_BLOCK,
+    (Phase.CONCLUDED, Tag.PLAN_OPEN): Irregular.PLAN_WITHOUT_BLOCK,
+    (Phase.CONCLUDED, Tag.BLOCK_OPEN): Irregular.BLOCK_WITHOUT_END,
 }
 
 
@@ -106,12 +113,30 @@ def test_a_tag_is_structure_in_its_phase_and_text_in_every_other(
     if (phase, tag) in LEGAL:
         assert verdict is (Verdict.PLAN_CLOSED if tag is Tag.PLAN_CLOSE else Verdict.TAG)
         assert structure(after) != structure(before)
-    elif is_path and (phase, tag) == (None, Tag.PATH_CLOSE):
+        assert after.irregular is None
+    elif (phase, tag) in TOLERATED:
+        assert verdict is Verdict.TAG
+        assert structure(after) != structure(before)
+        assert after.irregular is TOLERATED[phase, tag]
+    elif is_path and tag is Tag.PATH_CLOSE and phase in (None, Phase.CONCLUDED):
         assert verdict is Verdict.PATH_CLOSED
-        assert after == before
+        assert structure(after) == []
+        assert after.irregular is (Irregular.BLOCK_WITHOUT_END if phase else None)
     else:
         assert verdict is Verdict.TEXT
         assert structure(after) == structure(before)
+        assert after.irregular is Irregular.STRAY_TAG
+
+
+def test_an_irregularity_is_that_of_the_last_token_only(grammar: Grammar) -> None:
+    stray, _ = read(grammar, "ab</Path>")
+    assert stray.irregular is Irregular.STRAY_TAG
+    assert read(grammar, "ab</Path>c")[0].irregular is None
+
+
+def test_a_plan_without_outlines_is_irregular(grammar: Grammar) -> None:
+    assert read(grammar, "<Parallel><Goal></Goal>")[0].irregular is Irregular.NO_OUTLINES
+    assert read(grammar, WAYS[Phase.FORKED])[0].irregular is None
 
 
 def test_a_tag_as_a_word_in_an_outline_is_part_of_the_outline(grammar: Grammar) -> None:
