@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +15,12 @@ from typing import Annotated, Any
 import typer
 from multiverse_shared.errors import MultiverseError
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, track
 
 from multiverse_cli.api import ApiError
 from multiverse_cli.chat import ask, converse
 from multiverse_cli.generate import generate_all, read_prompts
+from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
 
 app = typer.Typer(
@@ -113,6 +114,36 @@ def generate(
     with _served(url, model) as served, Progress(console=Console(stderr=True)) as progress:
         totals = asyncio.run(generate_all(served, prompts, options, concurrency, out, progress))
     typer.echo(json.dumps(totals))
+
+
+@app.command()
+def parse(
+    file: Annotated[Path, typer.Argument(help='JSONL (or .gz) with an "output" per line.')],
+    dialect: Annotated[str, typer.Option(help="Dialect of the outputs.")] = "multiverse-qwen",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line.")] = False,
+    roundtrip: Annotated[Path | None, typer.Option(help="Write every output again.")] = None,
+    tree: Annotated[int | None, typer.Option(help="Draw the tree of this row, from 1.")] = None,
+) -> None:
+    """Read recorded outputs back into trees; counts are in characters and tags."""
+    reader, statistics, console = OutputReader(dialect), Statistics(), Console()
+    rows = read_outputs(file)
+    if tree is not None:
+        if not 1 <= tree <= len(rows):
+            raise typer.BadParameter(f"--tree must be 1 to {len(rows)}")
+        console.print(reader.draw(reader.read(rows[tree - 1]["output"])), markup=False)
+        return
+    with ExitStack() as stack:
+        out = stack.enter_context(roundtrip.open("w", encoding="utf-8")) if roundtrip else None
+        for row in track(rows, "reading", console=Console(stderr=True)):
+            reading = reader.read(row["output"])
+            statistics.add(reading)
+            if out:
+                again = {**row, "output": reader.text(reading)}
+                out.write(json.dumps(again, ensure_ascii=False) + "\n")
+    if as_json:
+        typer.echo(json.dumps(statistics.as_json()))
+    else:
+        console.print(statistics.as_table())
 
 
 @model_app.command("export")

@@ -117,6 +117,10 @@ class Machine:
             return self._set(phase=Phase.CONCLUSION, outlines=())
         return self._pop() if Tag.BLOCK_CLOSE in header else self._concluded()
 
+    def abandoned(self) -> Machine:
+        """The block is closed without a conclusion."""
+        return self._pop()
+
     def _tolerant(self, tag: Tag) -> tuple[Machine, Irregular | None]:
         """A block that is only missing its end is closed by the next block or path end."""
         closers = (Tag.BLOCK_OPEN, Tag.PLAN_OPEN, Tag.PATH_CLOSE)
