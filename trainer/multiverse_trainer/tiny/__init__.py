@@ -1,0 +1,1 @@
+"""The tiny model: generated tasks, its vocabulary and a training that two CPU cores can bear."""
