@@ -31,6 +31,7 @@ elif ! command -v c++ >/dev/null; then
 else
   echo "llama.cpp is compiled now if it is not there yet: 10 to 15 minutes on two cores" >&2
 fi
+echo "installing into .venv: a few minutes" >&2
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 .venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"
 echo "$state" >"$stamp"

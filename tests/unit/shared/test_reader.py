@@ -90,8 +90,10 @@ def test_real_outputs_come_back_byte_for_byte_and_clean_ones_have_the_counted_bl
 
 PIECES = st.lists(
     st.sampled_from(
-        ["<Parallel>", "</Parallel>", "<Goal>", "</Goal>", "<Outline>", "</Outline>"]
-        + ["<Path>", "</Path>", "<Conclusion>", "</Conclusion>", "a", "1:", "<step>", "<"]
+        (
+            *("<Parallel>", "</Parallel>", "<Goal>", "</Goal>", "<Outline>", "</Outline>"),
+            *("<Path>", "</Path>", "<Conclusion>", "</Conclusion>", "a", "1:", "<step>", "<"),
+        )
     ),
     max_size=60,
 )
