@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 import httpx
+from rich.console import Console
+
 from multiverse_cli.chat import ask
 from multiverse_cli.stack import Stack
-from rich.console import Console
 
 FLAT = "sum a:7+5-3+2,b:4+9-2+5,c:8-3+6+1,d:6+6-4+9,?"
 NESTED = "sum A max(a:7+5-3,b:4+9-2,c:8-1+6,) B min(d:8-3+6,e:3+3+3,f:9-4+7,)?"

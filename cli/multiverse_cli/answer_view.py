@@ -5,6 +5,7 @@ Knows events and rich. Must not know HTTP.
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ class _Path:
             self.parts.append(Text(overflow="fold"))
         last = self.parts[-1]
         assert isinstance(last, Text)
-        last.append(delta, STYLES[kind])
+        last.append(_plain(delta), STYLES[kind])
 
     def render(self) -> RenderableType:
         """Texts, and each fork as a row of panels."""
@@ -45,10 +46,15 @@ class _Path:
         color = {"running": "yellow", "waiting": "blue"}.get(self.state, "green")
         return Panel(
             self.render(),
-            title=f"path {self.name} · {self.title}",
+            title=Text(f"path {self.name} · {_plain(self.title)}"),
             subtitle=self.state,
             border_style=color,
         )
+
+
+def _plain(text: str) -> str:
+    """Without the characters that steer a terminal; line ends and tabs stay."""
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
 
 
 def _side_by_side(panels: list[Panel]) -> list[Table]:

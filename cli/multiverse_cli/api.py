@@ -23,13 +23,16 @@ def stream(url: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
             if response.status_code != 200:
                 response.read()
                 raise ApiError(_message(response))
-            for line in response.iter_lines():
+            for line in _lines(response):
                 if line.startswith("data: "):
                     event = json.loads(line.removeprefix("data: "))
                     if event["type"] == "error":
                         raise ApiError(event["message"])
                     yield event
-    except httpx.TransportError as error:
+                    if event["type"] == "finish":
+                        return
+        raise ApiError(f"the router at {url} broke the answer off")
+    except (httpx.TransportError, httpx.InvalidURL) as error:
         raise ApiError(f"no router at {url} ({error}); start one with `multiverse serve`") from None
 
 
@@ -43,8 +46,19 @@ async def generate(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str,
         ) from None
     if response.status_code != 200:
         raise ApiError(_message(response))
-    answer: dict[str, Any] = response.json()
+    try:
+        answer: dict[str, Any] = response.json()
+    except ValueError:
+        raise ApiError(_message(response)) from None
     return answer
+
+
+def _lines(response: httpx.Response) -> Iterator[str]:
+    """Lines as server-sent events have them: `iter_lines` also cuts at U+2028 and the like."""
+    rest = b""
+    for data in response.iter_bytes():
+        *lines, rest = (rest + data).split(b"\n")
+        yield from (line.decode() for line in lines)
 
 
 def _message(response: httpx.Response) -> str:

@@ -21,12 +21,12 @@ def read_prompts(path: Path) -> list[str]:
 
 
 def _prompts(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                prompt = json.loads(line)["prompt"]
+                prompt = json.loads(line.decode())["prompt"]
             except (ValueError, KeyError, TypeError):
                 prompt = None
             if not isinstance(prompt, str):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from multiverse_shared.errors import MultiverseError
 from rich.console import Console
 from rich.progress import Progress, track
 
@@ -22,6 +21,7 @@ from multiverse_cli.chat import ask, converse
 from multiverse_cli.generate import generate_all, read_prompts
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
+from multiverse_shared.errors import MultiverseError
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False
@@ -62,7 +62,6 @@ def serve(
     stack = Stack(
         model, host, port, log_level="INFO", worker_settings={"weight_type": weight_type.value}
     )
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         with stack:
             typer.echo(f"multiverse serves {model.resolve().name} at {stack.url}")
@@ -114,6 +113,8 @@ def generate(
     with _served(url, model) as served, Progress(console=Console(stderr=True)) as progress:
         totals = asyncio.run(generate_all(served, prompts, options, concurrency, out, progress))
     typer.echo(json.dumps(totals))
+    if totals["failed"]:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -188,9 +189,11 @@ def _interrupt(_: int, __: object) -> None:
 
 def main() -> None:
     """Entry point: known errors become one line and a status."""
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, _interrupt)
     try:
         app()
-    except (ApiError, StackError, MultiverseError) as error:
+    except (ApiError, StackError, MultiverseError, OSError) as error:
         typer.echo(f"multiverse: {error}", err=True)
         sys.exit(1)
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+from rich.tree import Tree
+
+from multiverse_cli.api import ApiError
 from multiverse_shared.characters import CharacterTokenizer
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.grammar import Grammar
@@ -18,10 +22,6 @@ from multiverse_shared.limits import Limits
 from multiverse_shared.reader import Reading, read
 from multiverse_shared.tree import Block, Context, Text, linearise
 from multiverse_shared.usage import usage
-from rich.table import Table
-from rich.tree import Tree
-
-from multiverse_cli.api import ApiError
 
 PREVIEW = 60
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -94,14 +95,14 @@ class Stack:
 
     def stop(self) -> None:
         """Ask the children to end, the router first; kill what does not."""
-        for name in ("router", "worker"):
-            child = self._children.get(name)
-            if child is None:
-                continue
-            child.terminate()
-            try:
-                child.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
+        children = [self._children[name] for name in ("router", "worker") if name in self._children]
+        try:
+            for child in children:
+                child.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(STOP_TIMEOUT_S)
+        finally:  # also when a second signal breaks the waiting off
+            for child in children:
                 child.kill()
                 child.wait()
 

@@ -119,6 +119,22 @@ class Interpreter:
             return effects + self._end(path, Reason.STOP, forced=False)
         return self._continue(path, (path.branch,))  # the tag was literal text here
 
+    def expire(self) -> list[Effect]:
+        """The deadline has passed: end every open path, innermost first, and the answer."""
+        self._running.clear()
+        self.finished_reason = Reason.DEADLINE
+        return [*self._expire(self._root), Finished(Reason.DEADLINE)]
+
+    def _expire(self, path: Path) -> list[Effect]:
+        effects: list[Effect] = []
+        for child in path.children:
+            effects += self._expire(child)
+            if not child.ended:
+                child.ended = True
+                self._write(effects, child, self._closing(child))
+                effects.append(PathEnded(child.id, Reason.DEADLINE, True))
+        return effects
+
     # -- one path ------------------------------------------------------------------------
 
     def _continue(self, path: Path, joins: tuple[str, ...] = ()) -> list[Effect]:

@@ -46,7 +46,8 @@ class TextTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of plain text; control tags in it become ordinary characters."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        [encoding] = self._tokenizer.encode_batch([text], add_special_tokens=False)  # frees the GIL
+        ids: list[int] = encoding.ids
         if self._control.isdisjoint(ids):
             return ids
         # The model's own vocabulary spells a control token: encode its characters apart.

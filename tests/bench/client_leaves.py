@@ -20,11 +20,12 @@ from typing import Any
 
 import grpc
 import httpx
+from tqdm import tqdm
+
 from multiverse_cli.stack import Stack
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_trainer.tiny.tasks import Family, make_task
-from tqdm import tqdm
 
 MOST_MS = 200.0
 GIVE_UP_S = 10.0

@@ -19,10 +19,10 @@ from random import Random
 from typing import Any
 
 import httpx
-from multiverse_cli.stack import Stack
-from multiverse_trainer.tiny.tasks import make_task
 from tqdm import tqdm
 
+from multiverse_cli.stack import Stack
+from multiverse_trainer.tiny.tasks import make_task
 from tests.bench.wellformed import wellformed
 
 LEAST_EXACT = 0.95

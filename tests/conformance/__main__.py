@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from tqdm import tqdm
+
 from multiverse_shared.layout import next_position, positions
 from multiverse_shared.tree import Context, linearise
 from multiverse_worker.contract import Engine
-from tqdm import tqdm
-
 from tests.conformance.engines import ENGINES
 from tests.conformance.oracle import Oracle, lay_out, random_model
 from tests.conformance.suite import Case, compare

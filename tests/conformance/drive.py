@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+
 from multiverse_shared.errors import NotFound
 from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
 from multiverse_worker.contract import BranchId, Engine, Finish, FinishReason, Logits, Start

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from multiverse_shared.tree import Context, Text
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from multiverse_shared.tree import Context, Text
 
 MASKED = -1e30
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from multiverse_shared.tree import Context, count
 from multiverse_worker.contract import Engine, Logits
-
 from tests.conformance.drive import Comparison, Pump, TreeRun
 from tests.conformance.oracle import Layout, Oracle, lay_out
 from tests.conformance.trees import with_ids

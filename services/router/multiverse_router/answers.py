@@ -10,13 +10,12 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from multiverse_shared.errors import CapacityExceeded, MultiverseError, RequestTooLarge, status_of
-
 from multiverse_router.coordinator import Coordinator
 from multiverse_router.events import AnswerEvent, ErrorEvent
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest
 from multiverse_router.worker_link import WorkerLink
+from multiverse_shared.errors import CapacityExceeded, MultiverseError, RequestTooLarge, status_of
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
-from multiverse_shared.errors import WorkerUnavailable
 
 from multiverse_router.answers import Answers
 from multiverse_router.api import chat, errors, generate
 from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
+from multiverse_shared.errors import WorkerUnavailable
 
 
 def create_app(settings: RouterSettings) -> FastAPI:

@@ -14,8 +14,11 @@ from typing import Any
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from multiverse_shared.errors import InvalidModel, InvalidRequest
 from multiverse_shared.tokenizer import TextTokenizer
+
+_CUT = "the model's chat template cuts this text, so tags in it can't be told from its own"
 
 
 class ChatTemplate:
@@ -48,9 +51,15 @@ class ChatTemplate:
         inside = False
         for piece in re.split(f"({opening}|{closing})", text):
             if piece in (opening, closing):
+                if inside == (piece == opening):
+                    raise InvalidRequest(_CUT, field="messages")
                 inside = piece == opening
+            elif nonce in piece:
+                raise InvalidRequest(_CUT, field="messages")
             elif piece:
                 ids += tokenizer.encode(piece) if inside else tokenizer.encode_trusted(piece)
+        if inside:
+            raise InvalidRequest(_CUT, field="messages")
         return ids
 
 

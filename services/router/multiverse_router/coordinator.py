@@ -13,23 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
-from multiverse_shared.effects import (
-    AbortBranch,
-    Effect,
-    Finished,
-    Forked,
-    Joined,
-    Kind,
-    PathEnded,
-    Reason,
-    StartBranch,
-    Tokens,
-)
-from multiverse_shared.errors import error_from_grpc
-from multiverse_shared.interpreter import Interpreter
-from multiverse_shared.tree import Context, count
-from multiverse_shared.usage import usage
-
 from multiverse_router.detokenizer import Detokenizer
 from multiverse_router.events import (
     AnswerEvent,
@@ -45,6 +28,22 @@ from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel
 from multiverse_router.wire import start_message
 from multiverse_router.worker_link import Channel, WorkerLink
+from multiverse_shared.effects import (
+    AbortBranch,
+    Effect,
+    Finished,
+    Forked,
+    Joined,
+    Kind,
+    PathEnded,
+    Reason,
+    StartBranch,
+    Tokens,
+)
+from multiverse_shared.errors import WorkerUnavailable, error_from_grpc
+from multiverse_shared.interpreter import Interpreter
+from multiverse_shared.tree import Context, count
+from multiverse_shared.usage import usage
 
 Emit = Callable[[AnswerEvent], None]
 
@@ -98,7 +97,8 @@ class Coordinator:
                     while self._interpreter.finished_reason is None:
                         self._update(await channel.update(), channel)
             except TimeoutError:
-                self._apply([Finished(Reason.DEADLINE)], channel)
+                self._waiting.clear()
+                self._apply(self._interpreter.expire(), channel)
             finally:
                 for ended in self._ended.values():
                     channel.release(ended.lease)
@@ -111,9 +111,11 @@ class Coordinator:
             return
         if update.ids:
             self._apply(self._interpreter.sampled(start.branch, update.ids), channel)
-        if update.HasField("finish") and update.branch in self._starts:
-            del self._starts[update.branch]
-            self._finished(start, update.finish, channel)
+        if update.HasField("finish"):
+            if self._starts.pop(update.branch, None):
+                self._finished(start, update.finish, channel)
+            elif update.finish.lease:  # given up within this very frame
+                channel.release(update.finish.lease)
         self._launch(channel)
 
     def _finished(self, start: StartBranch, finish: pb.Finish, channel: Channel) -> None:
@@ -122,6 +124,8 @@ class Coordinator:
                 self._start(start, channel, in_full=True)
                 return
             raise error_from_grpc(finish.code, finish.message)
+        if finish.reason not in (pb.FINISH_REASON_STOP, pb.FINISH_REASON_LENGTH):
+            raise WorkerUnavailable("the worker gave the answer up; try again")
         self._count_reuse(start, finish)
         stopped = finish.reason == pb.FINISH_REASON_STOP
         reason = Reason.STOP if stopped else Reason.LENGTH
@@ -167,7 +171,7 @@ class Coordinator:
                 draws=start.draws,
                 banned=start.banned,
             ),
-            consumes=[self._ended.pop(b).lease for b in start.joins if b in self._ended],
+            consumes=[self._ended[b].lease for b in start.joins if b in self._ended],
         )
         channel.start(message)
 

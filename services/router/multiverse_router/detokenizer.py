@@ -8,6 +8,8 @@ from __future__ import annotations
 from multiverse_shared.tokenizer import TextTokenizer
 
 _INCOMPLETE = "\ufffd"
+_LONGEST_HELD = 8  # ids; no character that is still to be completed has more
+_LONGEST_CHARACTER = 4  # bytes of UTF-8, so at most as many ids
 
 
 class Detokenizer:
@@ -22,7 +24,9 @@ class Detokenizer:
         """The new text that is certain."""
         self._pending.extend(ids)
         text = self._new_text()
-        return "" if text.endswith(_INCOMPLETE) else self._said(text)
+        if not text.endswith(_INCOMPLETE):
+            return self._said(text)
+        return self._settled(text) if len(self._pending) > _LONGEST_HELD else ""
 
     def flush(self) -> str:
         """What is still held back, complete or not."""
@@ -35,3 +39,16 @@ class Detokenizer:
     def _said(self, text: str) -> str:
         self._context, self._pending = self._pending, []
         return text
+
+    def _settled(self, text: str) -> str:
+        """Of a run of bytes that are no text, all but the beginning of its last character."""
+        pending = self._pending
+        for kept in range(_LONGEST_CHARACTER - 1, 2 * _LONGEST_CHARACTER):
+            self._pending = pending[:-kept]
+            said = self._new_text()
+            if text.startswith(said):
+                self._said(said)
+                self._pending = pending[-kept:]
+                return said
+        self._pending = pending
+        return ""

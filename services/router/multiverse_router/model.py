@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.chat_template import ChatTemplate
 from multiverse_shared.errors import InvalidModel
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.model_card import ModelCard
 from multiverse_shared.tokenizer import TextTokenizer
-
-from multiverse_router.chat_template import ChatTemplate
 
 _TEMPLATE_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
@@ -40,7 +39,7 @@ class ServedModel:
         for name in ("tokenizer.json", "multiverse.json"):
             if name not in files:
                 raise InvalidModel(f"the worker of {info.model} serves no {name}")
-        tokenizer = TextTokenizer(files["tokenizer.json"].decode("utf-8"))
+        tokenizer = _tokenizer(files)
         card = ModelCard.parse(files["multiverse.json"])
         config = _json(files, "tokenizer_config.json")
         return cls(
@@ -82,14 +81,27 @@ class ServedModel:
 
 
 def _json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    data = json.loads(files.get(name, b"{}"))
+    try:
+        data = json.loads(files.get(name, b"{}"))
+    except ValueError as error:
+        raise InvalidModel(f"{name} is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise InvalidModel(f"{name} must hold an object")
     return data
 
 
+def _tokenizer(files: Mapping[str, bytes]) -> TextTokenizer:
+    try:
+        return TextTokenizer(files["tokenizer.json"].decode("utf-8"))
+    except Exception as error:  # the library raises nothing narrower
+        raise InvalidModel(f"tokenizer.json cannot be read: {error}") from None
+
+
 def _template(files: Mapping[str, bytes], config: Mapping[str, Any]) -> ChatTemplate:
-    source = files["chat_template.jinja"].decode() if "chat_template.jinja" in files else None
+    try:
+        source = files["chat_template.jinja"].decode() if "chat_template.jinja" in files else None
+    except UnicodeDecodeError as error:
+        raise InvalidModel(f"chat_template.jinja is not UTF-8: {error}") from None
     source = source or config.get("chat_template")
     if not isinstance(source, str):
         raise InvalidModel("the model has no chat_template.jinja; add one to its directory")
@@ -98,6 +110,8 @@ def _template(files: Mapping[str, bytes], config: Mapping[str, Any]) -> ChatTemp
 
 
 def _spelling(token: Any) -> str:
+    if isinstance(token, dict) and not isinstance(token.get("content"), str):
+        raise InvalidModel("tokenizer_config.json: a token needs a content")
     return str(token["content"]) if isinstance(token, dict) else str(token)
 
 

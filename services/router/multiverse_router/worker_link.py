@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import grpc
+
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
-from multiverse_shared.errors import MultiverseError, WorkerUnavailable
-
 from multiverse_router.model import ServedModel
+from multiverse_shared.errors import MultiverseError, WorkerUnavailable
 
 CONNECT_TIMEOUT_S = 10.0
 FIRST_RETRY_S = 0.1
@@ -67,6 +67,10 @@ class Channel:
         """Abort all that still runs."""
         for branch in list(self._live):
             self.abort(branch)
+        while not self._inbox.empty():
+            item = self._inbox.get_nowait()
+            if isinstance(item, pb.Update) and item.finish.lease:
+                self.release(item.finish.lease)
 
 
 class WorkerLink:
@@ -142,6 +146,7 @@ class WorkerLink:
                     await self._serve(stub, model)
             except (grpc.aio.AioRpcError, TimeoutError, MultiverseError) as error:
                 self._reason = _describe(error)
+                _raise_if_cancelled()
             finally:
                 self._lost()
             log.warning("worker %s: %s", self._address, self._reason)
@@ -201,6 +206,13 @@ async def _fetch_model(stub: EngineServiceStub) -> ServedModel:
     async for chunk in chunks:
         files.setdefault(chunk.name, bytearray()).extend(chunk.data)
     return ServedModel.of(info, {name: bytes(data) for name, data in files.items()})
+
+
+def _raise_if_cancelled() -> None:
+    """grpc.aio may answer a cancellation with the error of a stream that broke just then."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _describe(error: BaseException) -> str:

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import sys
 
-from multiverse_shared.errors import MultiverseError
 from pydantic import ValidationError
 
+from multiverse_shared.errors import MultiverseError
 from multiverse_worker.server import serve
 from multiverse_worker.settings import WorkerSettings
 

@@ -12,10 +12,11 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
 from multiverse_shared.effects import Stop
 from multiverse_shared.errors import MultiverseError
 from multiverse_shared.tree import Context
-from numpy.typing import NDArray
 
 Ids: TypeAlias = tuple[int, ...]
 Logits: TypeAlias = NDArray[np.float32]

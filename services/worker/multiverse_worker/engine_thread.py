@@ -36,6 +36,7 @@ class EngineThread:
         self._commands: deque[Command] = deque()
         self._wake = threading.Condition()
         self._stopping = False
+        self._load = engine.load()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
@@ -85,6 +86,8 @@ class EngineThread:
         if self._engine.idle:
             self._engine.tick()
         updates = [] if self._engine.idle else self._engine.step()
-        if updates or commands:
-            self._loop.call_soon_threadsafe(self._deliver, updates, self._engine.load())
+        load = self._engine.load()
+        if updates or load != self._load:
+            self._load = load
+            self._loop.call_soon_threadsafe(self._deliver, updates, load)
         return True

@@ -31,7 +31,9 @@ def sample(logits: Logits, sampling: Sampling, index: int) -> int:
         logits[list(sampling.banned)] = -np.inf
     if sampling.temperature <= 0:
         return int(logits.argmax())
-    probabilities, ids = _candidates(logits / np.float32(sampling.temperature), sampling)
+    with np.errstate(over="ignore"):  # a vanishing temperature: all but the largest are -inf
+        scaled = (logits - logits.max()) / np.float32(sampling.temperature)
+    probabilities, ids = _candidates(scaled, sampling)
     point = uniform(sampling.seed, sampling.stream, sampling.draws + index)
     cumulative = probabilities.cumsum()
     at = int(np.searchsorted(cumulative, point * cumulative[-1], side="right"))
@@ -53,14 +55,14 @@ def _candidates(
     Only as many entries are sorted as the nucleus needs.
     """
     vocab = len(scaled)
-    weights = np.exp(scaled - scaled.max(), dtype=np.float64)
+    weights = np.exp(scaled, dtype=np.float64)
     keep = sampling.top_k if 0 < sampling.top_k < vocab else vocab
     nucleus = sampling.top_p if 0 < sampling.top_p < 1 else 1.0
     width = min(keep, vocab if nucleus == 1.0 else _FIRST_CANDIDATES)
+    total = weights.sum() if keep == vocab else np.partition(weights, vocab - keep)[-keep:].sum()
     while True:
         ids = _largest(weights, width)
         chosen = weights[ids]
-        total = chosen.sum() if width == keep else weights.sum()
         if nucleus == 1.0:
             return chosen, ids
         if width == keep or chosen.sum() >= nucleus * total:

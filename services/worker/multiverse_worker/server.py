@@ -9,9 +9,10 @@ import signal
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+
 from multiverse_protos.engine.v1 import engine_pb2
 from multiverse_protos.engine.v1.engine_pb2_grpc import add_EngineServiceServicer_to_server
-
+from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.engines.llamacpp.launch import launch
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.service import Service
@@ -53,6 +54,7 @@ async def _listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.
             # Accept pings on idle connections, however many.
             ("grpc.http2.min_ping_interval_without_data_ms", 5000),
             ("grpc.http2.max_ping_strikes", 0),
+            ("grpc.so_reuseport", 0),  # two workers must not share a port unnoticed
         ]
     )
     add_EngineServiceServicer_to_server(service, server)
@@ -61,6 +63,13 @@ async def _listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.
     for name in ("", SERVICE_NAME):
         await state.set(name, health_pb2.HealthCheckResponse.SERVING)
     reflection.enable_server_reflection((SERVICE_NAME, reflection.SERVICE_NAME), server)
-    port = server.add_insecure_port(f"{settings.host}:{settings.port}")
+    address = f"{settings.host}:{settings.port}"
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError:
+        raise InvalidRequest(
+            f"can't listen on {address}; is the port taken? Set MULTIVERSE_WORKER_PORT",
+            field="port",
+        ) from None
     await server.start()
     return server, port

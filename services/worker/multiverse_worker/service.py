@@ -11,10 +11,10 @@ import itertools
 from collections.abc import AsyncIterator
 
 import grpc
+
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceServicer
 from multiverse_shared.errors import CapacityExceeded, MultiverseError, WorkerUnavailable
-
 from multiverse_worker.contract import (
     BranchId,
     Capability,
@@ -41,6 +41,7 @@ class Service(EngineServiceServicer):
         self._info = engine.info
         self._model = model
         self._files = model.text_files
+        self._files_digest = model.files_digest
         self._max_branches = max_branches
         self._load = engine.load()
         self._streams = itertools.count(1)
@@ -78,7 +79,7 @@ class Service(EngineServiceServicer):
             case "start":
                 branch = BranchId(stream, request.start.branch)
                 try:
-                    self._admit(branch)
+                    self._admit(branch, request.start)
                     self._engine.start(start_of(request.start, stream))
                 except MultiverseError as error:
                     self._branches.discard(branch)
@@ -89,8 +90,9 @@ class Service(EngineServiceServicer):
             case "release":
                 self._engine.release(request.release.lease)
 
-    def _admit(self, branch: BranchId) -> None:
-        if self._draining:
+    def _admit(self, branch: BranchId, start: pb.Start) -> None:
+        goes_on = start.base_key or start.consumes or start.HasField("block")
+        if self._draining and not goes_on:
             raise WorkerUnavailable("the worker is draining; use another one")
         if len(self._branches) >= self._max_branches:
             raise CapacityExceeded(f"{self._max_branches} branches are queued; try again later")
@@ -133,7 +135,7 @@ class Service(EngineServiceServicer):
         info = self._info
         return pb.GetModelInfoResponse(
             model=self._model.name,
-            files_digest=self._model.files_digest,
+            files_digest=self._files_digest,
             namespace=info.namespace,
             engine=info.engine,
             engine_version=info.version,
@@ -147,8 +149,9 @@ class Service(EngineServiceServicer):
         self, request: pb.WatchLoadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.WatchLoadResponse]:
         for sequence in itertools.count(1):
+            changed = self._changed  # before the report: what changes while it is written counts
             yield load_of(self._load, sequence, self._draining)
-            await self._changed.wait()
+            await changed.wait()
             await asyncio.sleep(LOAD_INTERVAL_S)  # at most so many reports
 
     async def Drain(  # noqa: N802
@@ -157,12 +160,13 @@ class Service(EngineServiceServicer):
         return pb.DrainResponse(aborted=await self.drain(request.grace_s))
 
     async def drain(self, grace_s: float) -> int:
-        """Take no new branches; after `grace_s` abort the running ones and count them."""
+        """Take no new requests; after `grace_s` abort the running ones and count them."""
         self._draining = True
         self._has_changed()
         try:
             async with asyncio.timeout(grace_s):
-                while self._branches:
+                # A request without branches but with leases is about to fork or to join.
+                while self._branches or self._load.leases:
                     await self._changed.wait()
         except TimeoutError:
             pass

@@ -8,7 +8,6 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_shared.effects import Stop
 from multiverse_shared.errors import InvalidRequest, status_of
 from multiverse_shared.tree import Block, Context, Item, JoinRule, Text
-
 from multiverse_worker.contract import (
     BranchId,
     Finish,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.tokenizer import TextTokenizer
-
 from tests.unit.shared import vocabularies
 from tests.unit.shared.stage import Stage
 

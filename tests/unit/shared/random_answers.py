@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
+
 from multiverse_shared.grammar import Ids
 from multiverse_shared.limits import Limits
 from multiverse_shared.tree import Block, Context
-
 from tests.unit.shared.fake_engine import Record, Schedule, run
 from tests.unit.shared.stage import LONG_TEMPLATES, Stage
 from tests.unit.shared.vocabularies import EOS, TAGS

@@ -16,7 +16,6 @@ from multiverse_shared.interpreter import Interpreter
 from multiverse_shared.limits import Limits
 from multiverse_shared.tokenizer import TextTokenizer
 from multiverse_shared.tree import Context, Text
-
 from tests.unit.shared import vocabularies
 from tests.unit.shared.fake_engine import Record, Schedule, run
 

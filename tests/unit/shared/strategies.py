@@ -6,6 +6,7 @@ from functools import cache
 
 from hypothesis import settings
 from hypothesis import strategies as st
+
 from multiverse_shared.tree import Block, Context, Item, Text
 
 Offsets = tuple[int, int]

@@ -8,6 +8,7 @@ from importlib import resources
 from typing import Any
 
 import pytest
+
 from multiverse_shared.dialect import Tag, load_dialect, parse_dialect
 from multiverse_shared.errors import InvalidDialect
 from multiverse_shared.tree import JoinRule

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from multiverse_shared.dialect import Tag, load_dialect
 from multiverse_shared.encode import TextBlock, TextTree, encode
 from multiverse_shared.grammar import Grammar, Ids
@@ -14,7 +15,6 @@ from multiverse_shared.interpreter import Interpreter
 from multiverse_shared.limits import Limits
 from multiverse_shared.tokenizer import TextTokenizer
 from multiverse_shared.tree import Block, Context, Text, linearise, normalise, texts
-
 from tests.unit.shared import vocabularies
 from tests.unit.shared.fake_engine import run
 from tests.unit.shared.stage import LONG_TEMPLATES, Script, Stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from multiverse_shared import errors
 from multiverse_shared.errors import (
     STATUSES,

@@ -6,11 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from multiverse_shared.dialect import Tag, load_dialect
 from multiverse_shared.errors import InvalidDialect
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.tokenizer import TextTokenizer
-
 from tests.unit.shared import vocabularies
 
 DIALECT = load_dialect("multiverse")

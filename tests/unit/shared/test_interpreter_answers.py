@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from multiverse_shared.effects import (
     Finished,
     Forked,
@@ -15,7 +16,6 @@ from multiverse_shared.effects import (
     Tokens,
 )
 from multiverse_shared.tree import Block, normalise
-
 from tests.unit.shared.stage import LONG_TEMPLATES, Stage
 
 PLAN = "<Parallel><Goal><Outline>1:a</Outline><Outline>2:b</Outline></Goal>"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hypothesis import given, settings
+
 from multiverse_shared.dialect import Tag
 from multiverse_shared.effects import Kind, Tokens
 from multiverse_shared.grammar import Ids
 from multiverse_shared.machine import Machine, Phase, Verdict
 from multiverse_shared.tree import Context, Text, linearise
-
 from tests.unit.shared.fake_engine import Record
 from tests.unit.shared.random_answers import Case, cases, paths_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from multiverse_shared.effects import Finished, Forked, PathEnded, Reason
 from multiverse_shared.limits import Budget, Limits
 from multiverse_shared.tree import Block
 from multiverse_shared.usage import usage
-
 from tests.unit.shared.stage import Stage
 
 HEADER = 3  # <Path>, one digit, a colon

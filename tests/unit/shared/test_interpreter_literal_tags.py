@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from multiverse_shared.dialect import Tag
 from multiverse_shared.effects import Forked, Kind, PathEnded, Reason, Tokens
 from multiverse_shared.limits import Limits
-
 from tests.unit.shared.stage import Stage
 
 OPENERS = {Tag.BLOCK_OPEN, Tag.PLAN_OPEN}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from multiverse_shared.effects import Finished
 from multiverse_shared.tree import Block, count
 from multiverse_shared.usage import usage
-
 from tests.unit.shared.fake_engine import Schedule
 from tests.unit.shared.random_answers import Case, cases, paths_of
 

@@ -8,10 +8,10 @@ from hashlib import blake2b
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from multiverse_shared.keys import CHUNK, KeyChain, after, content_keys
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
-
 from tests.unit.shared.strategies import few, trees
 
 NAMESPACE = "weights/layout/tenant"

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from multiverse_shared.layout import next_position, positions, visibility
 from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
-
 from tests.unit.shared.strategies import NO_OFFSETS, Offsets, few, served_trees, trees
 
 Choices = dict[int, int]  # block -> the path of it that a token is in

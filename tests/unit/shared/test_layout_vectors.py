@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from multiverse_shared.layout import Segment, next_position, positions, visibility
 from multiverse_shared.tree import Context, count, linearise
 from multiverse_shared.usage import usage
-
 from tests.conformance.trees import tree_of, vector_cases
 
 _DATA = Path(__file__).parents[2] / "data"

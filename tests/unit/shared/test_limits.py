@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from multiverse_shared.limits import MAX_RESERVE, Budget, Limits
 
 _budgets = st.builds(

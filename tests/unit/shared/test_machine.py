@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from multiverse_shared.dialect import Tag
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.machine import Irregular, Machine, Phase, Verdict

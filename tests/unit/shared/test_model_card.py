@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.errors import InvalidDialect, InvalidModel
 from multiverse_shared.model_card import ModelCard

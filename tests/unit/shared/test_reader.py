@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from multiverse_shared.characters import CharacterTokenizer
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.encode import TextBlock, encode

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from multiverse_shared.errors import InvalidModel
 from multiverse_shared.tokenizer import TextTokenizer
-
 from tests.unit.shared import vocabularies
 from tests.unit.shared.vocabularies import ALPHABET, EOS, TAGS
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import given
-from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise, texts
 
+from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise, texts
 from tests.unit.shared.strategies import few, trees
 
 TREE: Context = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hypothesis import given
+
 from multiverse_shared.tree import Block, Context, Text, count
 from multiverse_shared.usage import Usage, critical_path, usage
-
 from tests.unit.shared.strategies import few, trees
 
 PROMPT = Text(tuple(range(100)))

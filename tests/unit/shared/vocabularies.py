@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from multiverse_shared.dialect import load_dialect
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from multiverse_shared.dialect import load_dialect
 
 TAGS = tuple(load_dialect("multiverse").tags.values())
 EOS = "<eos>"

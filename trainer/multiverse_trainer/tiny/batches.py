@@ -13,9 +13,9 @@ from random import Random
 
 import numpy as np
 import torch
-from multiverse_shared.grammar import Grammar
 from torch import Tensor
 
+from multiverse_shared.grammar import Grammar
 from multiverse_trainer.tiny.samples import Sample, make_sample
 from multiverse_trainer.tiny.tasks import Level, make_task
 from multiverse_trainer.tiny.vocabulary import Vocabulary

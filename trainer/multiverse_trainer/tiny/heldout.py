@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from random import Random
 
 import torch
-from multiverse_shared.grammar import Grammar
 from transformers import LlamaForCausalLM
 
+from multiverse_shared.grammar import Grammar
 from multiverse_trainer.tiny.batches import IGNORED, bucket, collate
 from multiverse_trainer.tiny.samples import Sample, make_sample
 from multiverse_trainer.tiny.tasks import Task, make_task

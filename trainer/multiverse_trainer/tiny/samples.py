@@ -12,7 +12,6 @@ from multiverse_shared.encode import encode
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.layout import Segment, positions, visibility
 from multiverse_shared.tree import Context, Text, linearise, texts
-
 from multiverse_trainer.tiny.tasks import Task, sequential
 from multiverse_trainer.tiny.vocabulary import SUFFIX, Vocabulary
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from random import Random
 
 import torch
-from multiverse_shared.dialect import load_dialect
-from multiverse_shared.grammar import Grammar
 from torch import Tensor
 from torch.nn import functional
 from transformers import LlamaForCausalLM
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from multiverse_shared.dialect import load_dialect
+from multiverse_shared.grammar import Grammar
 from multiverse_trainer.tiny.batches import IGNORED, Batch, Stream
 from multiverse_trainer.tiny.muon import Muon
 from multiverse_trainer.tiny.progress import Point, Score, TrainingLog

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from string import ascii_letters, digits
 
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
 from multiverse_shared.dialect import Dialect
 from multiverse_shared.tokenizer import TextTokenizer
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 SUFFIX = " in parallel"  # ends the prompt of a request that wants forks
 WORDS = ("sum", "max", "min", "count", "list", "by", "inparallel", "yes", "no", "none")

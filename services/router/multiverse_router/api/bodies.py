@@ -5,15 +5,26 @@ from __future__ import annotations
 import secrets
 from typing import Annotated, Any, Literal
 
-from multiverse_shared.errors import InvalidRequest, NotFound
-from multiverse_shared.limits import Limits
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel
 from multiverse_router.settings import RouterSettings
+from multiverse_shared.errors import InvalidRequest, NotFound
+from multiverse_shared.limits import Limits
 
 Positive = Annotated[int, Field(ge=1)]
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is no character") from None
+    return text
+
+
+UnicodeText = Annotated[str, AfterValidator(_encodable)]
 
 
 class _Body(BaseModel):
@@ -24,7 +35,7 @@ class Message(_Body):
     """One turn of a chat."""
 
     role: Literal["system", "user", "assistant"]
-    content: str
+    content: UnicodeText
 
 
 class Decoding(_Body):
@@ -34,7 +45,7 @@ class Decoding(_Body):
     max_tokens: Positive | None = Field(None, description="of the answer, all paths together")
     temperature: float = Field(0.0, ge=0, le=10, description="0 is greedy")
     top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0, description="0: the whole vocabulary")
+    top_k: int = Field(0, ge=0, lt=1 << 32, description="0: the whole vocabulary")
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="random if left out")
 
 
@@ -58,7 +69,7 @@ class ParallelOptions(_Body):
 class GenerateBody(Decoding, ParallelOptions):
     """POST /v1/generate"""
 
-    prompt: str | None = Field(None, description="one user message")
+    prompt: UnicodeText | None = Field(None, description="one user message")
     messages: Annotated[list[Message], Field(min_length=1)] | None = None
     stream: bool = True
 

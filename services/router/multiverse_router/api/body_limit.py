@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from multiverse_router.api.errors import error_body
 
 
-class _TooLargeError(Exception):
-    pass
+class _TooLargeError(HTTPException):
+    """Of a kind that frameworks let through."""
 
 
 class BodyLimit:
@@ -24,18 +25,18 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         size = 0
+        text = f"the body is larger than {self._max_bytes} bytes; send less"
 
         async def counted() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
             if size > self._max_bytes:
-                raise _TooLargeError
+                raise _TooLargeError(413, text)
             return message
 
         try:
             await self._app(scope, counted, send)
         except _TooLargeError:
-            text = f"the body is larger than {self._max_bytes} bytes; send less"
             body = error_body("request_too_large", text, "body")
             await JSONResponse(body, 413)(scope, receive, send)

@@ -5,6 +5,7 @@ The content is the answer in linear order; extensions stand under one `multivers
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -36,7 +37,8 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
     @router.post("/v1/chat/completions")
     async def chat(body: ChatBody, request: Request) -> Response:
         max_tokens = body.max_completion_tokens or body.max_tokens
-        wanted = answer_request(
+        wanted = await asyncio.to_thread(
+            answer_request,
             f"chatcmpl-{uuid.uuid4()}",
             body,
             body.multiverse,
@@ -47,10 +49,10 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
         )
         tags = body.multiverse.tags == "keep"
         model = answers.model.name
+        answers.check(wanted)
         if not body.stream:
             outcome = await with_client(request, Outcome.of(answers, wanted, tags=tags))
             return JSONResponse(_completion(wanted, model, outcome), outcome.status)
-        answers.check(wanted)
         include_usage = bool(body.stream_options and body.stream_options.include_usage)
         return EventStream(
             lambda: _chunks(answers, wanted, model, tags, include_usage),

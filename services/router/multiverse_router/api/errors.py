@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from multiverse_shared.errors import MultiverseError, status_of
+from starlette.exceptions import HTTPException
 
 from multiverse_router.api.streaming import ClientLeftError
+from multiverse_shared.errors import MultiverseError, status_of
 
 CLIENT_CLOSED_REQUEST = 499
 RETRY_AFTER_S = "1"
@@ -23,6 +24,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(MultiverseError, _known)
     app.add_exception_handler(RequestValidationError, _invalid_body)
     app.add_exception_handler(ClientLeftError, _left)
+    app.add_exception_handler(HTTPException, _http)
 
 
 async def _known(_: Request, error: Exception) -> Response:
@@ -36,10 +38,24 @@ async def _known(_: Request, error: Exception) -> Response:
 async def _invalid_body(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        message = f"body: not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+        return JSONResponse(error_body("invalid_request_error", message, "body"), 422)
     place = [str(part) for part in first["loc"] if part != "body"]
     name = ".".join(place) or "body"
     message = f"{name}: {first['msg']}"
     return JSONResponse(error_body("invalid_request_error", message, name), 422)
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    """What the framework itself refuses: routes, methods, bodies."""
+    assert isinstance(error, HTTPException)
+    kind = {404: "not_found_error", 413: "request_too_large"}.get(
+        error.status_code, "invalid_request_error"
+    )
+    field = "body" if error.status_code in (400, 413) else None
+    body = error_body(kind, str(error.detail), field)
+    return JSONResponse(body, error.status_code, error.headers)
 
 
 async def _left(_: Request, __: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,11 +26,18 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
     @router.post("/v1/generate")
     async def generate(body: GenerateBody, request: Request) -> Response:
         messages = body.messages or [Message(role="user", content=body.prompt or "")]
-        wanted = answer_request(
-            f"gen-{uuid.uuid4()}", body, body, messages, body.max_tokens, answers.model, settings
+        wanted = await asyncio.to_thread(
+            answer_request,
+            f"gen-{uuid.uuid4()}",
+            body,
+            body,
+            messages,
+            body.max_tokens,
+            answers.model,
+            settings,
         )
+        answers.check(wanted)
         if body.stream:
-            answers.check(wanted)
             return EventStream(lambda: _events(answers, wanted), settings.stalled_reader_s)
         keep_tags = body.tags == "keep"
         outcome: Outcome = await with_client(request, Outcome.of(answers, wanted, tags=keep_tags))

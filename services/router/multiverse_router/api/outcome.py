@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from multiverse_shared.errors import STATUSES
-
 from multiverse_router.answers import Answers
 from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent, UsageEvent
 from multiverse_router.linear import Linear
 from multiverse_router.request import AnswerRequest
+from multiverse_shared.errors import STATUSES
 
 
 @dataclass(slots=True)

@@ -14,6 +14,8 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 SSE_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+# Line ends to many a client, though not to the standard; JSON has escapes for them.
+_SEPARATORS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
 Produce = Callable[[], AsyncIterator[str]]
 
 
@@ -91,4 +93,5 @@ async def with_client(request: Request, work: Awaitable[Any]) -> Any:
 def sse(data: dict[str, Any], event: str | None = None) -> str:
     """One server-sent event."""
     name = f"event: {event}\n" if event else ""
-    return f"{name}data: {json.dumps(data, ensure_ascii=False)}\n\n"
+    text = json.dumps(data, ensure_ascii=False).translate(_SEPARATORS)
+    return f"{name}data: {text}\n\n"

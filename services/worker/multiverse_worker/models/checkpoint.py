@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from multiverse_shared.errors import InvalidModel
 from numpy.typing import NDArray
+
+from multiverse_shared.errors import InvalidModel
 
 _STORED: dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),

@@ -8,15 +8,17 @@ Hugging Face rotates halves.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import gguf
 import numpy as np
-from multiverse_shared.errors import InvalidModel
 from numpy.typing import NDArray
 
+from multiverse_shared.errors import InvalidModel
 from multiverse_worker.models.checkpoint import Checkpoint
 from multiverse_worker.models.directory import ModelDirectory
 
@@ -28,8 +30,18 @@ _TYPES = {
     "f16": (gguf.LlamaFileType.MOSTLY_F16, gguf.GGMLQuantizationType.F16),
     "q8_0": (gguf.LlamaFileType.MOSTLY_Q8_0, gguf.GGMLQuantizationType.Q8_0),
 }
+_BLOCK = 32  # of Q8_0
 WEIGHT_TYPES = tuple(_TYPES)
 
+_NUMBERS = (
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "rms_norm_eps",
+    "vocab_size",
+)
 _TOP = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
@@ -59,14 +71,14 @@ def export_gguf(
         raise InvalidModel(
             f"unknown weight type {weight_type!r}; choose one of {', '.join(_TYPES)}", field="type"
         )
-    config = json.loads((model.path / "config.json").read_text("utf-8"))
-    _check(config)
+    config = _config(model)
     file_type, kind = _TYPES[weight_type]
+    tensors = list(_tensors(model, config))
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.part")
+    # Others may be converting the same model.
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}-{uuid4().hex[:8]}.part")
     writer = gguf.GGUFWriter(unfinished, "llama")
     _write_config(writer, config, file_type)
-    tensors = list(_tensors(model, config))
     for done, (name, read) in enumerate(tensors, 1):
         _add(writer, name, read(), kind)
         if progress:
@@ -78,6 +90,15 @@ def export_gguf(
     unfinished.replace(target)
 
 
+def _config(model: ModelDirectory) -> dict[str, Any]:
+    try:
+        config = json.loads((model.path / "config.json").read_text("utf-8"))
+    except ValueError as error:
+        raise InvalidModel(f"config.json is not JSON: {error}", field="model") from None
+    _check(config)
+    return dict(config)
+
+
 def _check(config: dict[str, Any]) -> None:
     architecture = (config.get("architectures") or ["?"])[0]
     if architecture != "LlamaForCausalLM":
@@ -87,7 +108,11 @@ def _check(config: dict[str, Any]) -> None:
     for flag in ("attention_bias", "mlp_bias"):
         if config.get(flag):
             raise InvalidModel(f"config.json has {flag}; models without it are supported")
-    if _rope(config).get("rope_type", "default") != "default":
+    missing = [key for key in _NUMBERS if key not in config]
+    if missing:
+        raise InvalidModel(f"config.json has no {', '.join(missing)}", field="model")
+    rope = _rope(config)
+    if rope.get("rope_type", rope.get("type", "default")) != "default":
         raise InvalidModel("config.json scales RoPE; models without scaling are supported")
     if config.get("hidden_act", "silu") != "silu":
         raise InvalidModel(f"activation {config['hidden_act']} is not supported; silu is")
@@ -126,14 +151,24 @@ def _tensors(
     heads = config["num_attention_heads"]
     kv_heads = config.get("num_key_value_heads") or heads
     tied = config.get("tie_word_embeddings", False)
+    missing = _names(config) - ({"lm_head.weight"} if tied else set())
     for path in model.weights:
         checkpoint = Checkpoint.open(path)
         for name in checkpoint.names:
             if name == "lm_head.weight" and tied:
                 continue
             target = _target(name)
+            missing.discard(name)
             rotated = {"attn_q": heads, "attn_k": kv_heads}.get(target.split(".")[-2])
             yield target, _reader(checkpoint, name, rotated)
+    if missing:
+        raise InvalidModel(f"the checkpoint has no {', '.join(sorted(missing))}", field="model")
+
+
+def _names(config: dict[str, Any]) -> set[str]:
+    """All tensors of a Llama."""
+    layers = range(config["num_hidden_layers"])
+    return {*_TOP, *(f"model.layers.{n}.{name}" for n in layers for name in _LAYER)}
 
 
 def _target(name: str) -> str:
@@ -170,5 +205,9 @@ def _add(
         writer.add_tensor(name, values)
     elif kind is gguf.GGMLQuantizationType.F16:
         writer.add_tensor(name, values.astype(np.float16))
+    elif values.shape[-1] % _BLOCK:
+        raise InvalidModel(
+            f"{name} has rows of {values.shape[-1]}; q8_0 needs multiples of {_BLOCK}"
+        )
     else:
         writer.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from multiverse_shared.tree import Context, Text, count, normalise
-
 from multiverse_worker.contract import FinishReason, Ids, Logits, Start
 from multiverse_worker.engines.llamacpp.cache import Holding, KvCache
 from multiverse_worker.engines.llamacpp.loader import Feed, Feeds, Loaded, load
@@ -32,6 +31,7 @@ class Branch:
     start: Start
     context: Context
     order: tuple[int, int]  # age of its request, arrival
+    fork: int | None = None  # of a path: position behind which it shares no KV with siblings
     holding: Holding | None = None
     feeds: Feeds | None = None  # while the context is loaded
     feed: Feed | None = None
@@ -73,7 +73,7 @@ class Branch:
         if self.ending is None and isinstance(last, Text) and self.start.max_tokens > 0:
             self.head = Feed(holding, last.ids[-1:], count(now) - 1, draws=True)
             now = normalise((*now[:-1], Text(last.ids[:-1])))
-        self.feeds = load(cache, holding, now, self.loaded)
+        self.feeds = load(cache, holding, now, self.loaded, shared=self.fork)
 
     def loaded_all(self) -> None:
         """The context is resident: go on with its last token, or end."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Block, Context, Text
-
 from multiverse_worker.engines.llamacpp.cells import CellLedger
 from multiverse_worker.engines.llamacpp.library import Library
 
@@ -162,9 +162,20 @@ class KvCache:
 
     # -- finding -----------------------------------------------------------------------------
 
-    def find(self, key: bytes) -> Holding | None:
-        """A holding that has exactly the context named by `key` in it, from its beginning."""
-        return next(iter(self._index.get(key, {}).values()), None)
+    def find(
+        self, key: bytes, apart_from: Sequence[Holding] = (), start: int = 0, stop: int = 0
+    ) -> Holding | None:
+        """A holding that has exactly the context named by `key` in it, from its beginning.
+
+        It shares no cell at positions [start, stop) with any of `apart_from`.
+        """
+        for holding in self._index.get(key, {}).values():
+            if not any(
+                self.ledger.share(holding.sequence, other.sequence, start, stop)
+                for other in apart_from
+            ):
+                return holding
+        return None
 
     def longest(self, context: Context, chain: KeyChain, item: int = 0) -> Hit | None:
         """The longest resident part of `context` (normal form), which continues `chain`.

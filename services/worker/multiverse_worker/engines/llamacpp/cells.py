@@ -50,6 +50,15 @@ class CellLedger:
         self._cells[target].frombytes(picked.tobytes())
         self._positions[target].frombytes(picked_positions.tobytes())
 
+    def share(self, one: int, other: int, start: int, stop: int) -> bool:
+        """Whether two sequences hold a common cell at positions [start, stop)."""
+        return bool(np.isin(self._at(one, start, stop), self._at(other, start, stop)).any())
+
+    def _at(self, sequence: int, start: int, stop: int) -> NDArray[np.int32]:
+        positions = np.frombuffer(self._positions[sequence], np.int32)
+        cells = np.frombuffer(self._cells[sequence], np.int32)
+        return cells[(positions >= start) & (positions < stop)]
+
     def close(self, sequence: int) -> None:
         """Forget a sequence; cells that nobody else holds are free again."""
         cells = np.frombuffer(self._cells.pop(sequence), np.int32)

@@ -15,6 +15,7 @@ from itertools import chain
 
 import llama_cpp
 import numpy as np
+
 from multiverse_shared.errors import (
     CapacityExceeded,
     InvalidRequest,
@@ -24,7 +25,6 @@ from multiverse_shared.errors import (
 )
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Block, Context, Text, count, normalise, texts
-
 from multiverse_worker.contract import (
     BranchId,
     Engine,
@@ -79,7 +79,8 @@ class LlamaCppEngine(Engine):
 
     def start(self, start: Start) -> None:
         try:
-            context = normalise(self._full_context(start))
+            base = self._base(start)
+            context = normalise((*base, *start.context))
             self._check(start, context)
         except MultiverseError as error:
             finish = Finish(FinishReason.FAILED, error=error)
@@ -87,7 +88,8 @@ class LlamaCppEngine(Engine):
             return
         self._arrivals += 1
         age = self._ages.setdefault(start.request, self._arrivals)
-        self._branches[start.branch] = Branch(start, context, (age, self._arrivals))
+        fork = next_position(base) if base and start.block else None
+        self._branches[start.branch] = Branch(start, context, (age, self._arrivals), fork)
 
     def abort(self, branch: BranchId) -> None:
         if branch in self._branches:
@@ -144,13 +146,13 @@ class LlamaCppEngine(Engine):
 
     # -- input -------------------------------------------------------------------------------
 
-    def _full_context(self, start: Start) -> Context:
+    def _base(self, start: Start) -> Context:
         if not start.base_key:
-            return start.context
+            return ()
         lease = self._leases.by_key(start.base_key, start.branch.stream)
         if lease is None:
             raise NotFound("no lease on this base; send the context in full", field="base_key")
-        return (*lease.context, *start.context)
+        return lease.context
 
     def _check(self, start: Start, context: Context) -> None:
         """Refuse what could never be served, with the reason."""
@@ -224,25 +226,27 @@ class LlamaCppEngine(Engine):
         while batch and not self.cache.make_room(sum(size for _, size in batch)):
             if len(batch) > 1:
                 batch.pop()
+            elif batch[0][0] is not ready[0]:  # those that decode have filled the batch
+                batch = [(ready[0], 1)]
             elif not self._relieve(batch[0][0]):
-                self._fail_for_room(batch.pop()[0])
+                self._wait(batch.pop()[0])
         return batch
 
     def _prepare(self, branch: Branch) -> bool:
         """Give the branch something to compute; false if it ended, or waits for a sequence."""
-        try:
-            while branch.feed is None:
-                if branch.feeds is None:
-                    self._finish(branch)
+        while branch.feed is None:
+            if branch.feeds is None:
+                self._finish(branch)
+                return False
+            try:
+                branch.feed = next(branch.feeds)
+            except StopIteration:
+                self._end_consumed(branch)
+                branch.loaded_all()
+            else:
+                if branch.feed is None and not self._relieve(branch):
+                    self._wait(branch)
                     return False
-                branch.feed = next(branch.feeds, None)
-                if branch.feed is None:
-                    self._end_consumed(branch)
-                    branch.loaded_all()
-        except NoRoomError:
-            self._requeue(branch)
-            self._relieve(branch, own=not self._running())
-            return False
         return True
 
     def _compute(self, batch: Batch) -> None:
@@ -264,12 +268,15 @@ class LlamaCppEngine(Engine):
             rows = self._library.compute(ids, positions, sequences, list(chain(*wanted)))
         except NoSlotError:
             if not self._relieve(batch[0][0]):
-                self._fail_for_room(batch[0][0])
+                self._wait(batch[0][0])
             return
         at = 0
         for (branch, size), wants in zip(batch, wanted, strict=True):
             self._computed(branch, size, rows[at : at + sum(wants)])
             at += sum(wants)
+        for branch, _ in batch:
+            if branch.holding:  # it may have been put back for one before it
+                self._prepare(branch)
 
     def _computed(self, branch: Branch, size: int, rows: list[Logits]) -> None:
         feed = branch.feed
@@ -285,7 +292,6 @@ class LlamaCppEngine(Engine):
             token = branch.draw(rows[-1])
             logprobs = (logprob(rows[-1], token),) if branch.start.sampling.logprobs else ()
             self._updates.append(Update(branch.start.branch, (token,), logprobs))
-        self._prepare(branch)
 
     # -- ends --------------------------------------------------------------------------------
 
@@ -327,10 +333,10 @@ class LlamaCppEngine(Engine):
 
     # -- pressure ----------------------------------------------------------------------------
 
-    def _relieve(self, oldest: Branch, *, own: bool = True) -> bool:
+    def _relieve(self, oldest: Branch) -> bool:
         """Take memory from those behind `oldest`; false when there is nothing to take.
 
-        Last of all, with `own`, the leases of its own request.
+        Last of all, when nothing else runs, leases of its own request, then all others.
         """
         leases = self._leases_behind(oldest)
         if leases:
@@ -341,10 +347,16 @@ class LlamaCppEngine(Engine):
         if younger:
             self._requeue(younger[-1])
             return True
-        mine = self._leases.of_request(oldest.start.request) if own else []
-        for lease in mine:
+        if self._others_run(oldest):
+            return False
+        left = self._leases.of_request(oldest.start.request) or list(self._leases)
+        for lease in left:
             self.release(lease.id)
-        return bool(mine)
+        return bool(left)
+
+    def _others_run(self, branch: Branch) -> bool:
+        """Whether a branch but this one has memory: it will end, and leave it."""
+        return any(other.holding for other in self._branches.values() if other is not branch)
 
     def _leases_behind(self, oldest: Branch) -> list[Lease[Holding]]:
         """The leases of the youngest request that is younger than that of `oldest`."""
@@ -362,7 +374,10 @@ class LlamaCppEngine(Engine):
         branch.unload()
         self.cache.discard(holding)
 
-    def _fail_for_room(self, branch: Branch) -> None:
+    def _wait(self, branch: Branch) -> None:
+        """Nothing can be taken: older branches will leave something, or it never fits."""
+        if self._others_run(branch):
+            return
         error = CapacityExceeded("the KV pool is full and nothing can be taken from others")
         self._retire(branch, Finish(FinishReason.FAILED, error=error))
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import llama_cpp
 import numpy as np
-from multiverse_shared.errors import InvalidModel
 
+from multiverse_shared.errors import InvalidModel
 from multiverse_worker.contract import Logits
 
 MAX_SEQUENCES = 256  # the library's own limit
@@ -51,6 +51,11 @@ class Library:
     def __init__(self, options: LibraryOptions) -> None:
         if not 1 <= options.sequences <= MAX_SEQUENCES:
             raise InvalidModel(f"sequences must be 1 to {MAX_SEQUENCES}", field="sequences")
+        if options.batch_tokens < options.sequences:
+            raise InvalidModel(
+                f"batch_tokens must be at least the number of sequences ({options.sequences})",
+                field="batch_tokens",
+            )
         llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         self._model = llama_cpp.llama_model_load_from_file(

@@ -10,10 +10,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from multiverse_shared.keys import after
-from multiverse_shared.tree import Block, Context, Text, count
-
-from multiverse_worker.engines.llamacpp.cache import Holding, KvCache
+from multiverse_shared.keys import KeyChain, after
+from multiverse_shared.layout import next_position
+from multiverse_shared.tree import Block, Context, Item, Text, count
+from multiverse_worker.engines.llamacpp.cache import Holding, KvCache, NoRoomError
 
 
 @dataclass(slots=True)
@@ -27,7 +27,8 @@ class Feed:
     draws: bool = False  # the next token is drawn from the logits of the last one
 
 
-Feeds: TypeAlias = Generator[Feed, None, None]
+# None: a sequence is needed and none is free; ask again when one may be.
+Feeds: TypeAlias = Generator[Feed | None, None, None]
 
 
 @dataclass(slots=True)
@@ -38,49 +39,97 @@ class Loaded:
 
 
 def load(
-    cache: KvCache, holding: Holding, context: Context, loaded: Loaded, linear: int = 0
+    cache: KvCache,
+    holding: Holding,
+    context: Context,
+    loaded: Loaded,
+    linear: int = 0,
+    outer: tuple[Holding, ...] = (),
+    shared: int | None = None,
 ) -> Feeds:
     """Feeds that bring `context` (normal form), which goes on from `holding`, into it.
 
-    `linear` is the linear index of the first token of `context`. NoRoomError when a path has
-    to be computed apart and no sequence can be had; nothing is left behind then.
+    `linear` is the linear index of the first token of `context`; `outer` are the holdings
+    that it will be joined into. What stands at position `shared` and behind it is computed
+    though it may be resident: a join can't use cells that siblings share.
     """
     item, offset = 0, 0
-    hit = cache.longest(context, holding.chain) if holding.chain == cache.root else None
+    fresh = holding.chain == cache.root and not outer
+    part = _until(context, shared)
+    hit = cache.longest(part, holding.chain) if fresh else None
     if hit:
         cache.adopt(holding, hit)
         item, offset = hit.item, hit.offset
+        last = part[item - 1]
+        if offset == 0 and isinstance(last, Text):  # `part` may end within a text
+            item, offset = item - 1, len(last.ids)
         before = count(context[:item]) + offset
         loaded.reused += before
         linear += before
-    for part in context[item:]:
-        if isinstance(part, Text):
-            if part.ids[offset:]:
-                yield Feed(holding, part.ids[offset:], linear)
-            linear += len(part.ids) - offset
+    for step in context[item:]:
+        if isinstance(step, Text):
+            if step.ids[offset:]:
+                yield Feed(holding, step.ids[offset:], linear)
+            linear += len(step.ids) - offset
             offset = 0
         else:
-            yield from _block(cache, holding, part, loaded, linear)
-            linear += count((part,))
+            yield from _block(cache, holding, step, loaded, linear, outer)
+            linear += count((step,))
 
 
-def _block(cache: KvCache, holding: Holding, block: Block, loaded: Loaded, linear: int) -> Feeds:
-    """Join every path of a closed block into the holding."""
+def _block(
+    cache: KvCache,
+    holding: Holding,
+    block: Block,
+    loaded: Loaded,
+    linear: int,
+    outer: tuple[Holding, ...],
+) -> Feeds:
+    """Join every path of a closed block into the holding.
+
+    A sequence can't hold a cell twice, so a path is joined as it is only if it shares no cell
+    with what is joined already: paths that begin with the same tokens may have been loaded
+    from one another.
+    """
     cache.name(holding)
+    inside = (*outer, holding)
+    start = holding.chain.position
     for path in block.paths:
         end = after(path, holding.chain)
-        resident = cache.find(end.end) if path else None
+        resident = cache.find(end.end, inside, start, end.position) if path else None
         if resident:
             cache.join(holding, resident, end.position)
             loaded.reused += count(path)
         elif path:
-            apart = cache.open(holding.chain)
+            apart = yield from _open(cache, holding.chain)
             try:
                 cache.fork(holding, apart)
-                yield from load(cache, apart, path, loaded, linear)
+                yield from load(cache, apart, path, loaded, linear, inside)
                 cache.name(apart)
                 cache.join(holding, apart, end.position)
             finally:
                 cache.discard(apart)
         linear += count(path)
     cache.close_block(holding, block)
+
+
+def _open(cache: KvCache, chain: KeyChain) -> Generator[None, None, Holding]:
+    while True:
+        try:
+            return cache.open(chain)
+        except NoRoomError:
+            yield None
+
+
+def _until(context: Context, position: int | None) -> Context:
+    """The part of a context that stands before a position of its spine."""
+    if position is None:
+        return context
+    items: list[Item] = []
+    at = 0
+    for item in context:
+        if at >= position:
+            break
+        items.append(Text(item.ids[: position - at]) if isinstance(item, Text) else item)
+        at = next_position((item,), at)
+    return tuple(items)

@@ -1,0 +1,138 @@
+"""The worker as a process: it starts, serves, says clearly why it can't, and ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
+from multiverse_worker.models.directory import ModelDirectory
+from tests.integration.worker.stream import Stream, text
+
+START_S = 60.0
+Environment = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def environment(model: ModelDirectory, tmp_path: Path) -> Environment:
+    """The environment of a small worker; settings are given by name."""
+
+    def made(**settings: Any) -> dict[str, str]:
+        own = {name: value for name, value in os.environ.items() if "MULTIVERSE" not in name}
+        small = {"model": model.path, "port": 0, "kv_cells": 1024, "sequences": 16, "threads": 1}
+        named = {
+            f"MULTIVERSE_WORKER_{name.upper()}": str(value)
+            for name, value in {**small, **settings}.items()
+            if value is not None
+        }
+        return {**own, **named, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+
+    return made
+
+
+@asynccontextmanager
+async def started(environment: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "multiverse_worker",
+        env=environment,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def until_it_listens_or_ends(process: asyncio.subprocess.Process) -> str:
+    """All that it has said by then."""
+    assert process.stderr
+    said = ""
+    async with asyncio.timeout(START_S):
+        while "listens on" not in said and (line := await process.stderr.readline()):
+            said += line.decode()
+    return said
+
+
+async def port_of(process: asyncio.subprocess.Process) -> int:
+    """The port it says it listens on."""
+    said = await until_it_listens_or_ends(process)
+    found = re.search(r"listens on 127\.0\.0\.1:(\d+)", said)
+    assert found, said
+    return int(found[1])
+
+
+async def failure(environment: dict[str, str]) -> tuple[int, str]:
+    """Exit status and words of a worker that can't start."""
+    async with started(environment) as process, asyncio.timeout(START_S):
+        _, said = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, said.decode()
+
+
+async def test_a_worker_serves_and_ends_in_order_on_sigterm(environment: Environment) -> None:
+    """On SIGTERM the running branch ends first; then the process does, with status 0."""
+    async with started(environment(weight_type="f16")) as process:
+        port = await port_of(process)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = EngineServiceStub(channel)
+            info = await stub.GetModelInfo(pb.GetModelInfoRequest())
+            assert (info.engine, info.kv_cells) == ("llamacpp", 1024)
+            assert "/f16/" in info.namespace
+            stream = Stream(stub)
+            await stream.start(1, text(1, 2, 3), max_tokens=200)
+            await stream.until(lambda: bool(stream.ids.get(1)))
+            process.send_signal(signal.SIGTERM)
+            [finish] = await stream.ended(1)
+            await stream.release(finish.lease)
+            assert (finish.reason, len(stream.ids[1])) == (pb.FINISH_REASON_LENGTH, 200)
+        async with asyncio.timeout(START_S):
+            assert await process.wait() == 0
+
+
+async def test_a_model_that_is_not_there_is_named(environment: Environment, tmp_path: Path) -> None:
+    status, said = await failure(environment(model=tmp_path / "nowhere"))
+    assert status == 2
+    assert f"{tmp_path / 'nowhere'} is not a directory" in said
+    assert "Traceback" not in said
+
+
+async def test_a_setting_that_is_missing_is_named(environment: Environment) -> None:
+    status, said = await failure(environment(model=None))
+    assert status == 2
+    assert "model" in said
+    assert "Traceback" not in said
+
+
+async def test_a_port_that_is_taken_is_named(environment: Environment) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, said = await failure(environment(port=port))
+    assert status > 0
+    assert str(port) in said
+    assert "Traceback" not in said
+
+
+async def test_a_batch_smaller_than_the_number_of_sequences_is_refused_or_served(
+    environment: Environment,
+) -> None:
+    """llama.cpp aborts the process if it is passed on as it is."""
+    async with started(environment(sequences=32, batch_tokens=16)) as process:
+        said = await until_it_listens_or_ends(process)
+        assert "listens on" in said or await process.wait() == 2, said
