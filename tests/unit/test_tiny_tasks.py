@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.encode import TextTree
 from multiverse_shared.grammar import Grammar

@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
 from multiverse_cli.api import ApiError
 from multiverse_cli.main import app
 from multiverse_cli.parse import read_outputs
-from typer.testing import CliRunner
 
 OUTPUT = (
     "Hm.\n<Parallel>\n<Goal>\n<Outline>\n1: a\n</Outline>\n<Outline>\n2: b\n</Outline>\n</Goal>\n"

@@ -1,0 +1,37 @@
+"""The router's application over a hand-fed link."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI
+
+from multiverse_router.answers import Answers
+from multiverse_router.api import chat, errors, generate
+from multiverse_router.api.body_limit import BodyLimit
+from multiverse_router.settings import RouterSettings
+from tests.unit.router.asgi import Client, request
+from tests.unit.router.hand_fed import HandFedLink
+
+MAX_BODY_BYTES = 4096
+
+
+def application(link: HandFedLink, max_requests: int = 8) -> FastAPI:
+    """As `create_app` builds it, but connected to `link`."""
+    settings = RouterSettings(max_body_bytes=MAX_BODY_BYTES)
+    answers = Answers(link, max_requests)
+    app = FastAPI()
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.include_router(generate.routes(answers, settings))
+    app.include_router(chat.routes(answers, settings))
+    errors.install(app)
+    return app
+
+
+async def post(app: FastAPI, path: str, body: Any) -> Client:
+    """The answer to one request; `body` is sent as it stands when it is bytes."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    client = Client(data)
+    await request(app, client, "POST", path)
+    return client

@@ -1,0 +1,100 @@
+"""A link to a worker that is played by hand: commands are read, updates are fed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.model import ServedModel
+from multiverse_router.request import AnswerRequest, Parallel
+from multiverse_router.worker_link import WorkerLink
+from multiverse_shared.dialect import Tag
+from multiverse_shared.limits import Limits
+from tests.unit.router.served import served_model, tokenizer
+
+
+class HandFedLink(WorkerLink):
+    """Connected from the start, to nobody."""
+
+    def __init__(self, served: ServedModel | None = None) -> None:
+        super().__init__("nobody:1", 4)
+        self._model = served or served_model()
+        self.granted: set[str] = set()
+
+    @property
+    def sent(self) -> list[pb.RunRequest]:
+        return list(self._commands)
+
+    @property
+    def starts(self) -> list[pb.Start]:
+        return [command.start for command in self.sent if command.HasField("start")]
+
+    @property
+    def aborted(self) -> set[int]:
+        return {command.abort.branch for command in self.sent if command.HasField("abort")}
+
+    @property
+    def released(self) -> set[str]:
+        return {command.release.lease for command in self.sent if command.HasField("release")}
+
+    def decoded(self, start: pb.Start, ids: Sequence[int]) -> None:
+        """The branch decoded `ids` and goes on."""
+        self._dispatch(pb.Update(branch=start.branch, ids=ids))
+
+    def ended(self, start: pb.Start, ids: Sequence[int], lease: str, **fields: object) -> None:
+        """The branch decoded `ids`, the last of which ended it (or used up its tokens)."""
+        stops = [list(stop.ids) for stop in start.stops]
+        stop = stops.index([ids[-1]]) if ids and [ids[-1]] in stops else None
+        reason = pb.FINISH_REASON_LENGTH if stop is None else pb.FINISH_REASON_STOP
+        finish = {"reason": reason, "stop": stop or 0, "lease": lease, **fields}
+        self.granted |= {lease} - {""}
+        update = pb.Update(branch=start.branch, ids=ids, finish=pb.Finish(**finish))
+        self._dispatch(update)
+
+    def failed(self, start: pb.Start, code: str, message: str = "") -> None:
+        finish = pb.Finish(reason=pb.FINISH_REASON_FAILED, code=code, message=message)
+        self._dispatch(pb.Update(branch=start.branch, finish=finish))
+
+    def lose(self) -> None:
+        """The stream breaks."""
+        self._lost()
+
+
+def tag(name: Tag) -> int:
+    return served_model().grammar.tags[name]
+
+
+def text(words: str) -> list[int]:
+    return tokenizer().encode(words)
+
+
+def plan(*outlines: str) -> list[int]:
+    """The ids of a whole plan."""
+    ids = [tag(Tag.BLOCK_OPEN), tag(Tag.PLAN_OPEN)]
+    for outline in outlines:
+        ids += [tag(Tag.OUTLINE_OPEN), *text(outline), tag(Tag.OUTLINE_CLOSE)]
+    return [*ids, tag(Tag.PLAN_CLOSE)]
+
+
+def path(words: str) -> list[int]:
+    """The ids of the body of a path, to its end."""
+    return [*text(words), tag(Tag.PATH_CLOSE)]
+
+
+def request(
+    limits: Limits | None = None,
+    *,
+    parallel: Parallel = Parallel.AUTO,
+    deadline_s: float | None = None,
+) -> AnswerRequest:
+    return AnswerRequest(
+        id="r",
+        prompt=tuple(text("prompt")),
+        limits=limits or Limits(max_total_tokens=1000),
+        parallel=parallel,
+        seed=1,
+        temperature=0.0,
+        top_p=1.0,
+        top_k=0,
+        deadline_s=deadline_s,
+    )

@@ -1,0 +1,162 @@
+"""Request bodies: what they may hold, and the limits that follow from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from multiverse_router.api.bodies import ChatBody, GenerateBody, Message, answer_request
+from multiverse_router.model import ServedModel
+from multiverse_router.request import AnswerRequest, Parallel
+from multiverse_router.settings import RouterSettings
+from multiverse_shared.errors import InvalidRequest, NotFound
+from tests.unit.router.served import SUFFIX, served_model, tokenizer
+
+SETTINGS = RouterSettings(default_max_tokens=500)
+CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}]}
+
+
+def request(served: ServedModel, prompt: str = "x", **fields: Any) -> AnswerRequest:
+    body = GenerateBody(prompt=prompt, **fields)
+    messages = [Message(role="user", content=prompt)]
+    return answer_request("r", body, body, messages, body.max_tokens, served, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"temprature": 1}, "temprature"),
+        ({"temperature": -0.1}, "temperature"),
+        ({"temperature": 10.1}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"top_p": 1.1}, "top_p"),
+        ({"top_p": float("nan")}, "top_p"),
+        ({"top_k": -1}, "top_k"),
+        ({"top_k": 1 << 40}, "top_k"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1 << 63}, "seed"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"max_critical_tokens": 0}, "max_critical_tokens"),
+        ({"max_paths": 0}, "max_paths"),
+        ({"max_paths": 65}, "max_paths"),
+        ({"max_depth": -1}, "max_depth"),
+        ({"max_depth": 17}, "max_depth"),
+        ({"max_path_tokens": 0}, "max_path_tokens"),
+        ({"deadline_s": 0}, "deadline_s"),
+        ({"deadline_s": float("nan")}, "deadline_s"),
+        ({"deadline_s": 1e6}, "deadline_s"),
+        ({"parallel": "maybe"}, "parallel"),
+        ({"tags": "drop"}, "tags"),
+        ({"prompt": ["x"]}, "prompt"),
+        ({"prompt": None, "messages": []}, "messages"),
+    ],
+)
+def test_a_wrong_field_is_refused_by_its_name(fields: dict[str, Any], where: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        GenerateBody(**{"prompt": "x", **fields})
+    assert caught.value.errors()[0]["loc"][0] == where
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"temperature": 2.1}, ("temperature",)),
+        ({"n": 2}, ("n",)),
+        ({"functions": []}, ("functions",)),
+        ({"max_completion_tokens": 0}, ("max_completion_tokens",)),
+        ({"stream_options": {"usage": True}}, ("stream_options", "usage")),
+        ({"multiverse": {"max_branches": 1}}, ("multiverse", "max_branches")),
+        ({"messages": [{"role": "robot", "content": "x"}]}, ("messages", 0, "role")),
+        ({"messages": [{"role": "user"}]}, ("messages", 0, "content")),
+    ],
+)
+def test_a_wrong_chat_field_is_refused_by_its_name(
+    fields: dict[str, Any], where: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatBody(**{**CHAT, **fields})
+    assert caught.value.errors()[0]["loc"] == where
+
+
+@pytest.mark.parametrize("fields", [{}, {"prompt": "x", **CHAT}])
+def test_prompt_and_messages_are_one_or_the_other(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="only one"):
+        GenerateBody(**fields)
+
+
+def test_left_out_fields_have_the_documented_defaults() -> None:
+    native, chat = GenerateBody(prompt="x"), ChatBody(**CHAT)
+    assert (native.temperature, native.top_p, native.top_k, native.stream) == (0.0, 1.0, 0, True)
+    assert (chat.temperature, chat.top_p, chat.top_k, chat.stream) == (1.0, 1.0, 0, False)
+    limits = request(served_model()).limits
+    assert (limits.max_paths, limits.max_depth, limits.max_path_tokens) == (16, 4, 4096)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    context=st.integers(8, 300),
+    cells=st.integers(8, 600),
+    length=st.integers(0, 320),
+    wanted=st.none() | st.integers(1, 700),
+    critical=st.none() | st.integers(1, 700),
+)
+def test_the_longest_chain_fits_the_context_and_the_budget_is_what_was_asked_for(
+    context: int, cells: int, length: int, wanted: int | None, critical: int | None
+) -> None:
+    model = served_model(context_length=context, kv_cells=cells)
+    fields = {"max_tokens": wanted, "max_critical_tokens": critical, "parallel": "off"}
+    limits = (made := request(model, "q" * length, **fields)).limits
+    prompt = len(made.prompt)
+    assert limits.max_critical_tokens is not None
+    assert 1 <= limits.max_critical_tokens <= limits.max_total_tokens or critical
+    if critical:
+        assert limits.max_critical_tokens <= critical
+    if prompt < context:
+        assert prompt + limits.max_critical_tokens <= context
+    if wanted:
+        assert limits.max_total_tokens == wanted
+    elif prompt < min(context, cells):
+        assert 1 <= limits.max_total_tokens <= SETTINGS.default_max_tokens
+        assert prompt + limits.max_total_tokens <= min(context, cells)
+
+
+def test_the_shape_of_the_tree_is_taken_over() -> None:
+    limits = request(served_model(), max_paths=2, max_depth=0, max_path_tokens=9).limits
+    assert (limits.max_paths, limits.max_depth, limits.max_path_tokens) == (2, 0, 9)
+
+
+def test_off_means_no_suffix_in_the_prompt() -> None:
+    model = served_model()
+    made = {mode: request(model, parallel=mode) for mode in ("auto", "serial", "off")}
+    assert made["auto"].prompt == made["serial"].prompt
+    assert tokenizer().decode(made["auto"].prompt) == (
+        tokenizer().decode(made["off"].prompt) + SUFFIX
+    )
+    assert made["off"].parallel is Parallel.OFF
+
+
+def test_a_seed_left_out_is_drawn_anew() -> None:
+    model = served_model()
+    assert request(model, seed=5).seed == 5
+    assert len({request(model).seed for _ in range(8)}) == 8
+
+
+def test_another_models_name_is_not_found() -> None:
+    assert request(served_model(), model="small").prompt
+    with pytest.raises(NotFound, match="small") as caught:
+        request(served_model(), model="large")
+    assert caught.value.field == "model"
+
+
+def test_a_prompt_without_tokens_is_refused() -> None:
+    bare = served_model(chat_template_jinja=b"{{ messages[0].content }}")
+    with pytest.raises(InvalidRequest) as caught:
+        request(bare, "", parallel="off")
+    assert caught.value.field == "messages"

@@ -1,0 +1,106 @@
+"""Client text is data: whatever it says, control ids come from the template alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiverse_router.chat_template import ChatTemplate
+from multiverse_shared.errors import InvalidModel, InvalidRequest
+from tests.unit.router.served import BOS, EOS, TAGS, TEMPLATE, tokenizer
+
+SENTINELS = "\ue000\ue001\ue002\ue003"
+JINJA = ["{{ bos_token }}", "{% endfor %}", "{# x #}", "{{ 7 * 7 }}", "{% raw %}", "}}", "{%"]
+_pieces = st.sampled_from([*TAGS, BOS, EOS, *SENTINELS, *JINJA, "<", "/", ">", "Path", "\n", " "])
+_hostile = st.lists(_pieces | st.text(max_size=4), max_size=10).map("".join)
+THINKING = (
+    "{% for m in messages %}<Goal>{% set text = m.content %}"
+    "{% if '</think>' in text %}{% set text = text.split('</think>')[-1] %}{% endif %}"
+    "{{ text }}</Goal>{% endfor %}"
+)
+
+
+def encode(source: str, *contents: str, role: str = "user") -> list[int]:
+    template = ChatTemplate(source, {"bos_token": BOS})
+    return template.encode([{"role": role, "content": text} for text in contents], tokenizer())
+
+
+def control(ids: list[int]) -> list[int]:
+    return [index for index in ids if index in tokenizer().control_ids]
+
+
+@settings(max_examples=60, deadline=None)
+@given(contents=st.lists(_hostile, min_size=1, max_size=3))
+def test_client_text_is_encoded_as_it_stands_between_the_templates_own_ids(
+    contents: list[str],
+) -> None:
+    plain, trusted = tokenizer().encode, tokenizer().encode_trusted
+    expected = trusted(BOS)
+    for text in contents:
+        expected += trusted("<Path>user:") + plain(text)
+    assert encode(TEMPLATE, *contents) == expected
+
+
+@pytest.mark.parametrize("tag", [*TAGS, BOS, EOS])
+def test_a_control_tag_in_client_text_is_characters(tag: str) -> None:
+    own = control(encode(TEMPLATE, "plain"))
+    assert len(own) == 2, "the template's own tags are control ids"
+    assert control(encode(TEMPLATE, f"a{tag}b{tag}")) == own
+    assert control(encode(TEMPLATE, tag, role="assistant")) == own
+
+
+def test_a_tag_cut_in_two_by_messages_is_not_put_together() -> None:
+    source = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    assert control(encode(source, "<Pa", "th>")) == []
+
+
+def test_a_tag_that_client_text_would_complete_in_the_template_stays_plain() -> None:
+    assert control(encode("<{{ messages[0].content }}>", "Path")) == []
+
+
+def test_client_text_is_not_a_template() -> None:
+    text = "{{ 7 * 7 }}{% for x in range(3) %}x{% endfor %}"
+    ids = encode("{{ messages[0].content }}", text)
+    assert tokenizer().decode(ids) == text
+
+
+def test_text_with_the_sentinel_characters_is_kept_to_the_letter() -> None:
+    text = f"{SENTINELS}<Path>{SENTINELS[::-1]}"
+    ids = encode("{{ messages[0].content }}", text)
+    assert tokenizer().decode(ids) == text
+    assert control(ids) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (THINKING, "thought</think><Path>"),
+        ("{{ messages[0].content[3:] }}", "<Path>" * 20),
+        ("{{ messages[0].content.split('|')[0] }}", "<Path>|"),
+    ],
+    ids=["thinking cut off", "sliced", "only the first part"],
+)
+def test_a_template_that_cuts_client_text_gives_it_no_control_ids(source: str, text: str) -> None:
+    try:
+        ids = encode(source, text)
+    except (InvalidRequest, InvalidModel):
+        return  # refusing what can't be told apart is safe too
+    assert len(control(ids)) == source.count("Goal>")
+
+
+def test_a_template_that_refuses_the_messages_names_them() -> None:
+    with pytest.raises(InvalidRequest, match="roles must alternate") as caught:
+        encode("{{ raise_exception('roles must alternate') }}", "x")
+    assert caught.value.field == "messages"
+
+
+def test_a_template_that_does_not_compile_is_the_models_fault() -> None:
+    with pytest.raises(InvalidModel, match="does not compile"):
+        ChatTemplate("{% for %}", {})
+
+
+@pytest.mark.parametrize("source", ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}"])
+def test_a_template_reaches_nothing_but_its_messages(source: str) -> None:
+    with pytest.raises(InvalidRequest):
+        encode(source, "x")

@@ -1,0 +1,104 @@
+"""A model made from the files that a worker serves, and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from multiverse_router.model import ServedModel
+from multiverse_shared.errors import InvalidModel, MultiverseError
+from tests.unit.router.served import EOS, SUFFIX, model_files, model_info, served_model, tokenizer
+
+
+def user(*contents: str) -> list[Mapping[str, str]]:
+    return [{"role": "user", "content": text} for text in contents]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"tokenizer_json": None}, "tokenizer.json"),
+        ({"multiverse_json": None}, "multiverse.json"),
+        ({"multiverse_json": b"{"}, "multiverse.json"),
+        ({"multiverse_json": b'{"dialect": "multiverse"}'}, "prompt_suffix"),
+        ({"multiverse_json": b'{"dialect": "none", "prompt_suffix": ""}'}, "none"),
+        ({"tokenizer_config_json": b"[]"}, "tokenizer_config.json"),
+        ({"generation_config_json": b"[]"}, "generation_config.json"),
+        ({"chat_template_jinja": None}, "chat_template.jinja"),
+        ({"chat_template_jinja": b"{% if %}"}, "template"),
+        ({"tokenizer_config_json": b"{}"}, "eos"),
+        ({"tokenizer_config_json": b'{"eos_token": "<nowhere>"}'}, "eos"),
+    ],
+)
+def test_a_wrong_file_is_named(changes: dict[str, bytes | None], named: str) -> None:
+    with pytest.raises(MultiverseError, match=named):
+        ServedModel.of(model_info(), model_files(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"tokenizer_json": b"{}"}, "tokenizer.json"),
+        ({"tokenizer_json": b"\xff"}, "tokenizer.json"),
+        ({"generation_config_json": b"{"}, "generation_config.json"),
+        ({"tokenizer_config_json": b"\xff"}, "tokenizer_config.json"),
+        ({"tokenizer_config_json": b'{"eos_token": {}}'}, "tokenizer_config.json"),
+        ({"chat_template_jinja": b"\xff"}, "chat_template.jinja"),
+    ],
+)
+def test_an_unreadable_file_is_an_invalid_model(
+    changes: dict[str, bytes | None], named: str
+) -> None:
+    """Any other exception would end the link to the worker for good."""
+    with pytest.raises(InvalidModel, match=named):
+        ServedModel.of(model_info(), model_files(**changes))
+
+
+def test_the_end_of_sequence_is_the_generation_configs_else_the_tokenizers() -> None:
+    assert served_model().eos == (tokenizer().token_id(EOS),)
+    assert served_model(generation_config_json=b'{"eos_token_id": 7}').eos == (7,)
+    assert served_model(generation_config_json=b'{"eos_token_id": [7, 9]}').eos == (7, 9)
+
+
+def test_a_token_may_be_spelled_as_an_object() -> None:
+    config = json.dumps({"eos_token": {"content": EOS}}).encode()
+    assert served_model(tokenizer_config_json=config).eos == (tokenizer().token_id(EOS),)
+
+
+def test_a_template_may_stand_in_the_tokenizers_configuration() -> None:
+    config = json.dumps({"eos_token": EOS, "chat_template": "Q{{ messages[0].content }}"}).encode()
+    model = served_model(chat_template_jinja=None, tokenizer_config_json=config)
+    assert tokenizer().decode(model.prompt(user("x"), parallel=False)) == "Qx"
+
+
+def test_the_suffix_ends_the_last_user_message_when_parallel() -> None:
+    model = served_model()
+    chat = [*user("one"), {"role": "assistant", "content": "two"}, *user("three")]
+    text = tokenizer().decode(model.prompt(chat, parallel=True))
+    assert text == f"<bos><Path>user:one<Path>assistant:two<Path>user:three{SUFFIX}"
+    assert SUFFIX not in tokenizer().decode(model.prompt(chat, parallel=False))
+
+
+def test_a_suffix_that_stands_there_is_not_doubled() -> None:
+    model = served_model()
+    assert model.prompt(user(f"x{SUFFIX}"), parallel=True) == model.prompt(user("x"), parallel=True)
+
+
+def test_an_assistants_turn_after_the_users_keeps_the_suffix_with_the_user() -> None:
+    chat = [*user("x"), {"role": "assistant", "content": "y"}]
+    text = tokenizer().decode(served_model().prompt(chat, parallel=True))
+    assert text == f"<bos><Path>user:x{SUFFIX}<Path>assistant:y"
+
+
+def test_without_a_user_message_there_is_no_suffix() -> None:
+    chat = [{"role": "system", "content": "rules"}]
+    model = served_model()
+    assert model.prompt(chat, parallel=True) == model.prompt(chat, parallel=False)
+
+
+def test_the_messages_of_the_caller_are_left_as_they_are() -> None:
+    chat = user("x")
+    served_model().prompt(chat, parallel=True)
+    assert chat == user("x")
