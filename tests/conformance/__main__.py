@@ -46,10 +46,11 @@ def main() -> int:
 
 def _check(engine: Engine, oracle: Oracle, options: argparse.Namespace) -> dict[str, Any]:
     rng = random.Random(options.seed)
-    shapes: list[Context] = [tree_of(c["context"]) for c in vector_cases(options.vectors)]
+    vectors: list[Context] = [tree_of(c["context"]) for c in vector_cases(options.vectors)]
     sizes = [rng.randint(8, options.max_tokens) for _ in range(options.trees)]
-    shapes += [random_tree(rng, size) for size in sizes]
+    shapes = vectors + [random_tree(rng, size) for size in sizes]
     cases = [Case.of(shape, oracle, rng) for shape in tqdm(shapes, desc="oracle")]
+    cases += [Case.of(shape, oracle, rng, different_ids=2) for shape in vectors]
     modes: dict[str, dict[str, Any]] = {
         "alone": {},
         "cache_dropped_between_fork_and_join": {"drop_before_join": True},

@@ -22,13 +22,19 @@ class Case:
     indices: Context
     layout: Layout
     expected: Logits  # [S, vocab]
+    repetitive: bool  # parts of it may be taken for others, and not be computed
 
     @classmethod
-    def of(cls, shape: Context, oracle: Oracle, rng: random.Random) -> Case:
+    def of(
+        cls, shape: Context, oracle: Oracle, rng: random.Random, different_ids: int | None = None
+    ) -> Case:
+        """With few `different_ids` siblings often begin alike, and whole paths are equal."""
         size = count(shape)
-        tree = with_ids(shape, [rng.randrange(oracle.vocab_size) for _ in range(size)])
+        ids = different_ids or oracle.vocab_size
+        tree = with_ids(shape, [rng.randrange(ids) for _ in range(size)])
         layout = lay_out(tree)
-        return cls(tree, with_ids(shape, list(range(size))), layout, oracle.logits(layout))
+        indices = with_ids(shape, list(range(size)))
+        return cls(tree, indices, layout, oracle.logits(layout), different_ids is not None)
 
 
 async def compare(
@@ -53,7 +59,8 @@ async def compare(
             if at_once == 1:
                 engine.drop_cached()  # so that every token of the case is computed
             await run.run(case.tree, case.indices)
-            assert at_once > 1 or len(run.covered) == count(case.tree), "tokens were not compared"
+            if at_once == 1 and not case.repetitive:
+                assert len(run.covered) == count(case.tree), "tokens were not compared"
             progress()
 
     async def everything() -> None:

@@ -11,7 +11,7 @@ import httpx
 
 FLAT = "sum a:7+5-3+2,b:4+9-2+5,c:8-3+6+1,?"
 NESTED = "sum A max(a:7+5-3,b:4+9-2,) B min(c:8-3+6,d:3+3+3,)?"
-LISTING = "list by 3 a:12345,b:43,c:981,?"
+LISTING = "list by 3 a:12,b:43,?"
 PROMPTS = [FLAT, NESTED]
 
 Event = dict[str, Any]

@@ -63,7 +63,7 @@ def test_fifty_clients_that_leave_at_any_moment_leave_nothing_behind(
     ways: list[Callable[[], None]] = [
         lambda: leaving.after_events(stack.url, NESTED, rng.randint(0, 150)),
         lambda: leaving.after_events(stack.url, FLAT, rng.randint(0, 80), parallel="serial"),
-        lambda: leaving.after_chunks(stack.url, NESTED, rng.randint(0, 60)),
+        lambda: leaving.after_chunks(stack.url, FLAT, rng.randint(0, 60)),
         lambda: leaving.connect(stack.url, NESTED).close(),
         lambda: leaving.connect(stack.url, FLAT, stream=True).close(),
     ]

@@ -9,8 +9,7 @@ import pytest
 
 from tests.e2e.answers import FLAT, NESTED, Ask, Event, Tree, chat, events_of, whole
 
-CONTEXT = 2048  # of the small model
-BUDGETS = [1, 2, 3, 5, 9, 14, 19, 23, 27, 31, 38, 46, 55, 68, 85, 104, 120]
+BUDGETS = [1, 2, 3, 7, 14, 21, 28, 36, 46, 58, 72, 90, 120]
 
 
 def at_once(client: httpx.Client, prompt: str, name: str, values: list[int]) -> list[list[Event]]:
@@ -92,10 +91,3 @@ def test_a_passed_deadline_is_the_reason_of_the_end(client: httpx.Client) -> Non
 def test_a_deadline_that_is_kept_changes_nothing(told: Ask) -> None:
     at_leisure = told(FLAT, parallel="auto")
     assert Tree(told(FLAT, deadline_s=60)).ids() == Tree(at_leisure).ids()
-
-
-def test_a_prompt_that_leaves_room_for_a_few_tokens_is_answered(client: httpx.Client) -> None:
-    for free in (1, 3):
-        answer = whole(client, "1" * (CONTEXT - 2 - free))  # begin of sequence and suffix
-        assert answer["events"][0]["prompt_tokens"] == CONTEXT - free
-        assert 1 <= answer["usage"]["completion_tokens"] <= free

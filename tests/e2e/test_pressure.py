@@ -80,3 +80,11 @@ def test_an_answer_may_use_all_of_the_pool(small: Stack) -> None:
             assert whole(client, prompt)["finish_reason"] in ("stop", "length")
             spare = CELLS - events_of(client, prompt, max_tokens=1)[0]["prompt_tokens"]
             assert whole(client, prompt, max_tokens=spare)["finish_reason"] in ("stop", "length")
+
+
+def test_a_prompt_that_leaves_room_for_a_few_tokens_is_answered(small: Stack) -> None:
+    with httpx.Client(base_url=small.url, timeout=60) as client:
+        for free in (1, 3):
+            answer = whole(client, "1" * (CELLS - 2 - free))  # begin of sequence and suffix
+            assert answer["events"][0]["prompt_tokens"] == CELLS - free
+            assert 1 <= answer["usage"]["completion_tokens"] <= free

@@ -7,19 +7,17 @@ import logging
 import signal
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from multiverse_protos.engine.v1 import engine_pb2
 from multiverse_protos.engine.v1.engine_pb2_grpc import add_EngineServiceServicer_to_server
 from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.engines.llamacpp.launch import launch
 from multiverse_worker.models.directory import ModelDirectory
-from multiverse_worker.service import Service
+from multiverse_worker.service import SERVICE_NAME, Service
 from multiverse_worker.settings import WorkerSettings
 
 DRAIN_GRACE_S = 20.0
-SERVICE_NAME = engine_pb2.DESCRIPTOR.services_by_name["EngineService"].full_name
 
 log = logging.getLogger(__name__)
 
@@ -29,23 +27,24 @@ async def serve(settings: WorkerSettings) -> int:
     model = ModelDirectory(settings.model)
     engine = await asyncio.to_thread(launch, model, settings)
     service = Service(engine, model, settings.max_branches)
-    server, port = await _listen(service, settings)
+    server, port = await listen(service, settings)
     log.info("worker of %s listens on %s:%d", model.name, settings.host, port)
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.broken.wait())]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    for end in ends:
-        end.cancel()
     if not service.broken.is_set():
         await service.drain(DRAIN_GRACE_S)
+    for task in ends:
+        task.cancel()
     await server.stop(grace=1.0)
     await service.close()
     return int(service.broken.is_set())
 
 
-async def _listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.Server, int]:
+async def listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.Server, int]:
+    """A started server and its port. InvalidRequest when the port is taken."""
     size = settings.max_message_mib << 20
     server = grpc.aio.server(
         options=[
@@ -58,10 +57,8 @@ async def _listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.
         ]
     )
     add_EngineServiceServicer_to_server(service, server)
-    state = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(state, server)
-    for name in ("", SERVICE_NAME):
-        await state.set(name, health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(service.health, server)
+    await service.set_healthy(True)
     reflection.enable_server_reflection((SERVICE_NAME, reflection.SERVICE_NAME), server)
     address = f"{settings.host}:{settings.port}"
     try:

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import AsyncIterator
 
 import grpc
+from grpc_health.v1 import health, health_pb2
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceServicer
@@ -29,13 +30,17 @@ from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.outbox import Outbox
 from multiverse_worker.wire import frame_of, load_of, start_of
 
+SERVICE_NAME = pb.DESCRIPTOR.services_by_name["EngineService"].full_name
 FILE_CHUNK = 1 << 20
 LOAD_INTERVAL_S = 0.02
 _CAPABILITIES = {Capability.FREE_POSITIONS: pb.CAPABILITY_FREE_POSITIONS}
 
 
 class Service(EngineServiceServicer):
-    """One per process. `broken` is set when the engine has failed."""
+    """One per process. `broken` is set when the engine has failed.
+
+    `health` says SERVING while new requests are taken.
+    """
 
     def __init__(self, engine: Engine, model: ModelDirectory, max_branches: int) -> None:
         self._info = engine.info
@@ -50,6 +55,7 @@ class Service(EngineServiceServicer):
         self._draining = False
         self._changed = asyncio.Event()  # set, and replaced, at each change of load
         self.broken = asyncio.Event()
+        self.health = health.aio.HealthServicer()
         self._engine = EngineThread(engine, self._deliver, self._fail)
 
     # -- the stream ----------------------------------------------------------------------------
@@ -94,7 +100,7 @@ class Service(EngineServiceServicer):
         goes_on = start.base_key or start.consumes or start.HasField("block")
         if self._draining and not goes_on:
             raise WorkerUnavailable("the worker is draining; use another one")
-        if len(self._branches) >= self._max_branches:
+        if len(self._branches) >= self._max_branches and not goes_on:
             raise CapacityExceeded(f"{self._max_branches} branches are queued; try again later")
         self._branches.add(branch)
 
@@ -163,6 +169,7 @@ class Service(EngineServiceServicer):
         """Take no new requests; after `grace_s` abort the running ones and count them."""
         self._draining = True
         self._has_changed()
+        await self.set_healthy(False)
         try:
             async with asyncio.timeout(grace_s):
                 # A request without branches but with leases is about to fork or to join.
@@ -174,6 +181,12 @@ class Service(EngineServiceServicer):
         for branch in left:
             self._engine.abort(branch)
         return len(left)
+
+    async def set_healthy(self, healthy: bool) -> None:
+        """What health checks are told."""
+        status = health_pb2.HealthCheckResponse
+        for name in ("", SERVICE_NAME):
+            await self.health.set(name, status.SERVING if healthy else status.NOT_SERVING)
 
     async def close(self) -> None:
         await self._engine.stop()

@@ -15,7 +15,7 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.models.directory import ModelDirectory
-from multiverse_worker.server import _listen
+from multiverse_worker.server import listen
 from multiverse_worker.service import FILE_CHUNK, Service
 from multiverse_worker.settings import WorkerSettings
 from tests.integration.worker.engines import make_engine
@@ -71,7 +71,7 @@ async def serving(
     engine = make_engine(weights, clock)
     service = Service(engine, model, max_branches)
     settings = WorkerSettings(model=model.path, port=0)
-    server, port = await _listen(service, settings)
+    server, port = await listen(service, settings)
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield Worker(service, engine, channel, clock)

@@ -10,7 +10,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_worker.models.directory import ModelDirectory
-from multiverse_worker.server import SERVICE_NAME, _listen
+from multiverse_worker.server import SERVICE_NAME, listen
 from multiverse_worker.service import FILE_CHUNK
 from multiverse_worker.settings import WorkerSettings
 from tests.integration.worker.served import TOKENIZER, Worker
@@ -75,6 +75,13 @@ async def test_the_health_check_says_serving(worker: Worker, name: str) -> None:
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
+async def test_health_says_not_serving_once_no_new_requests_are_taken(worker: Worker) -> None:
+    stub = health_pb2_grpc.HealthStub(worker.channel)
+    await worker.stub.Drain(pb.DrainRequest(grace_s=1))
+    answer = await stub.Check(health_pb2.HealthCheckRequest(service=SERVICE_NAME))
+    assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
 async def test_reflection_names_the_service(worker: Worker) -> None:
     stub = reflection_pb2_grpc.ServerReflectionStub(worker.channel)
     request = reflection_pb2.ServerReflectionRequest(list_services="")
@@ -87,11 +94,11 @@ async def test_two_workers_do_not_share_a_port(
     worker: Worker, served_model: ModelDirectory
 ) -> None:
     settings = WorkerSettings(model=served_model.path, port=0)
-    first, port = await _listen(worker.service, settings)
+    first, port = await listen(worker.service, settings)
     second = None
     try:
         with pytest.raises(Exception, match=str(port)):
-            second, _ = await _listen(
+            second, _ = await listen(
                 worker.service, WorkerSettings(model=served_model.path, port=port)
             )
     finally:
