@@ -126,7 +126,7 @@ class Stack:
 
     def _ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/ready", timeout=1.0).status_code == 200
+            return httpx.get(f"{self.url}/ready", timeout=1.0, trust_env=False).status_code == 200
         except httpx.TransportError:
             return False
 

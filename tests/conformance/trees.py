@@ -45,13 +45,19 @@ def with_ids(context: Context, ids: list[int]) -> Context:
     return walk(context)
 
 
-def random_tree(rng: random.Random, tokens: int) -> Context:
-    """A tree of about `tokens` tokens that begins with text; ids are 0."""
+def random_tree(rng: random.Random, tokens: int, most_blocks: int = 12) -> Context:
+    """A tree of about `tokens` tokens in at most `most_blocks` blocks; begins with text; ids are 0.
+
+    Adjacent and nested blocks, empty paths and paths of one token all occur.
+    """
+    blocks_left = rng.randint(1, most_blocks)
 
     def grow(budget: int, depth: int) -> Context:
+        nonlocal blocks_left
         items: list[Item] = []
         while budget > 0:
-            if depth < 3 and budget > 8 and rng.random() < 0.5:
+            if depth < 3 and blocks_left and budget > 8 and rng.random() < 0.6:
+                blocks_left -= 1
                 size = min(budget, rng.randint(4, max(4, budget)))
                 count = rng.randint(1, 5)
                 shares = [rng.randint(0, 2 * size // count) for _ in range(count)]

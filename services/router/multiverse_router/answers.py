@@ -15,7 +15,13 @@ from multiverse_router.events import AnswerEvent, ErrorEvent
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest
 from multiverse_router.worker_link import WorkerLink
-from multiverse_shared.errors import CapacityExceeded, MultiverseError, RequestTooLarge, status_of
+from multiverse_shared.errors import (
+    CapacityExceeded,
+    MultiverseError,
+    RequestTooLarge,
+    WorkerUnavailable,
+    status_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +46,11 @@ class Answers:
     def check(self, request: AnswerRequest) -> None:
         """Raise what would keep `request` from being started now."""
         if self._running >= self._max_requests:
-            raise CapacityExceeded(f"{self._max_requests} requests are in flight; try again later")
+            raise self._full()
         _check_size(request, self._link.model)
+
+    def _full(self) -> CapacityExceeded:
+        return CapacityExceeded(f"{self._max_requests} requests are in flight; try again later")
 
     @asynccontextmanager
     async def answer(self, request: AnswerRequest) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
@@ -56,12 +65,19 @@ class Answers:
             yield _drain(events)
         finally:
             task.cancel()
-            await asyncio.wait([task])
-            self._running -= 1
+            try:
+                await asyncio.wait([task])
+            finally:
+                self._running -= 1
 
     async def _run(self, request: AnswerRequest, events: asyncio.Queue[AnswerEvent | None]) -> None:
         try:
-            await Coordinator(self._link, self._link.model, request, events.put_nowait).run()
+            model = self._link.model
+            if model.digest != request.model_digest:
+                raise WorkerUnavailable("the worker serves another model now; try again")
+            if self._running > self._max_requests:
+                raise self._full()
+            await Coordinator(self._link, model, request, events.put_nowait).run()
         except MultiverseError as error:
             events.put_nowait(ErrorEvent(status_of(type(error)).kind, error.message))
         except Exception:

@@ -25,6 +25,7 @@ class ServedModel:
     """One model behind this router."""
 
     name: str
+    digest: str  # of its text files
     tokenizer: TextTokenizer
     template: ChatTemplate
     grammar: Grammar
@@ -44,6 +45,7 @@ class ServedModel:
         config = _json(files, "tokenizer_config.json")
         return cls(
             name=info.model,
+            digest=info.files_digest,
             tokenizer=tokenizer,
             template=_template(files, config),
             grammar=Grammar.bind(card.dialect, tokenizer),

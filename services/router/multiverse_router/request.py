@@ -21,6 +21,7 @@ class AnswerRequest:
     """What the coordinator needs to know."""
 
     id: str
+    model_digest: str  # of the model that `prompt` was encoded for
     prompt: tuple[int, ...]
     limits: Limits
     parallel: Parallel

@@ -82,6 +82,7 @@ class WorkerLink:
         self._options = [
             ("grpc.max_receive_message_length", size),
             ("grpc.max_send_message_length", size),
+            ("grpc.enable_http_proxy", 0),
             ("grpc.keepalive_time_ms", 10_000),
             ("grpc.keepalive_timeout_ms", 5_000),
         ]

@@ -89,6 +89,7 @@ def request(
 ) -> AnswerRequest:
     return AnswerRequest(
         id="r",
+        model_digest=served_model().digest,
         prompt=tuple(text("prompt")),
         limits=limits or Limits(max_total_tokens=1000),
         parallel=parallel,

@@ -6,15 +6,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
+from multiverse_router.answers import Answers
 from multiverse_shared.errors import STATUSES
 from tests.unit.router.app import application, post
 from tests.unit.router.asgi import Client, request, until
 from tests.unit.router.hand_fed import HandFedLink
+from tests.unit.router.hand_fed import request as hand_fed_request
 from tests.unit.router.served import served_model
 
 GENERATE, CHAT = "/v1/generate", "/v1/chat/completions"
@@ -149,3 +152,15 @@ async def test_a_client_that_leaves_ends_its_branches(path: str, stream: bool) -
     assert link.open_requests == 0
     async with in_flight(app, link):  # its place is free again
         assert len(link.starts) == 2
+
+
+async def test_a_prompt_is_not_run_on_another_model_than_it_was_encoded_for() -> None:
+    link = HandFedLink()
+    answers = Answers(link, max_requests=8)
+    stale = replace(hand_fed_request(), model_digest="older")
+    async with answers.answer(stale) as events:
+        told = [event async for event in events]
+    assert [event.type for event in told] == ["error"]
+    assert "another model" in told[0].message
+    assert link.starts == []
+    assert answers.running == 0

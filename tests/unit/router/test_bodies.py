@@ -160,3 +160,8 @@ def test_a_prompt_without_tokens_is_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         request(bare, "", parallel="off")
     assert caught.value.field == "messages"
+
+
+def test_null_is_left_out_as_openai_has_it() -> None:
+    nulls = {"temperature": None, "top_p": None, "n": None, "stream": None, "stop": None}
+    assert ChatBody(**CHAT, **nulls, stream_options=None, multiverse=None) == ChatBody(**CHAT)

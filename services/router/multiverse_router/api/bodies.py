@@ -44,7 +44,7 @@ class Decoding(_Body):
     model: str | None = Field(None, description="name of the served model; any if left out")
     max_tokens: Positive | None = Field(None, description="of the answer, all paths together")
     temperature: float = Field(0.0, ge=0, le=10, description="0 is greedy")
-    top_p: float = Field(1.0, gt=0, le=1)
+    top_p: float = Field(1.0, ge=1e-6, le=1)
     top_k: int = Field(0, ge=0, lt=1 << 32, description="0: the whole vocabulary")
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="random if left out")
 
@@ -97,6 +97,14 @@ class ChatBody(Decoding):
     metadata: dict[str, Any] | None = None
     multiverse: ParallelOptions = ParallelOptions()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, data: Any) -> Any:
+        """OpenAI's API takes null for whatever is optional."""
+        if isinstance(data, dict):
+            return {key: value for key, value in data.items() if value is not None}
+        return data
+
 
 def answer_request(
     request_id: str,
@@ -123,6 +131,7 @@ def answer_request(
     seed = body.seed if body.seed is not None else secrets.randbits(63)
     return AnswerRequest(
         id=request_id,
+        model_digest=model.digest,
         prompt=prompt,
         limits=Limits(**limits),
         parallel=options.parallel,

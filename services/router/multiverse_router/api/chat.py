@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 
 from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import ChatBody, answer_request
-from multiverse_router.api.errors import error_body
+from multiverse_router.api.errors import error_body, error_response
 from multiverse_router.api.outcome import Outcome
 from multiverse_router.api.streaming import EventStream, sse, with_client
 from multiverse_router.events import ErrorEvent, FinishEvent, UsageEvent
@@ -52,7 +52,9 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
         answers.check(wanted)
         if not body.stream:
             outcome = await with_client(request, Outcome.of(answers, wanted, tags=tags))
-            return JSONResponse(_completion(wanted, model, outcome), outcome.status)
+            if outcome.error:
+                return error_response(outcome.error.kind, outcome.error.message, outcome.status)
+            return JSONResponse(_completion(wanted, model, outcome))
         include_usage = bool(body.stream_options and body.stream_options.include_usage)
         return EventStream(
             lambda: _chunks(answers, wanted, model, tags, include_usage),
@@ -63,8 +65,6 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
 
 
 def _completion(wanted: AnswerRequest, model: str, outcome: Outcome) -> dict[str, Any]:
-    if outcome.error:
-        return error_body(outcome.error.kind, outcome.error.message)
     assert outcome.usage is not None
     choice = {
         "index": 0,

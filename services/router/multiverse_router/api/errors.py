@@ -19,6 +19,12 @@ def error_body(kind: str, message: str, field: str | None = None) -> dict[str, o
     return {"error": {"message": message, "type": kind, "param": field, "code": kind}}
 
 
+def error_response(kind: str, message: str, status: int, field: str | None = None) -> Response:
+    """An error as an answer; says when to try again where that helps."""
+    headers = {"retry-after": RETRY_AFTER_S} if status in (429, 503) else None
+    return JSONResponse(error_body(kind, message, field), status, headers)
+
+
 def install(app: FastAPI) -> None:
     """Answer every known error with its status and a body that names field and remedy."""
     app.add_exception_handler(MultiverseError, _known)
@@ -30,9 +36,7 @@ def install(app: FastAPI) -> None:
 async def _known(_: Request, error: Exception) -> Response:
     assert isinstance(error, MultiverseError)
     status = status_of(type(error))
-    headers = {"retry-after": RETRY_AFTER_S} if status.http in (429, 503) else None
-    body = error_body(status.kind, error.message, error.field)
-    return JSONResponse(body, status.http, headers)
+    return error_response(status.kind, error.message, status.http, error.field)
 
 
 async def _invalid_body(_: Request, error: Exception) -> Response:

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import GenerateBody, Message, answer_request
-from multiverse_router.api.errors import error_body
+from multiverse_router.api.errors import error_response
 from multiverse_router.api.outcome import Outcome
 from multiverse_router.api.streaming import EventStream, sse, with_client
 from multiverse_router.events import AnswerEvent, event_json
@@ -41,7 +41,9 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
             return EventStream(lambda: _events(answers, wanted), settings.stalled_reader_s)
         keep_tags = body.tags == "keep"
         outcome: Outcome = await with_client(request, Outcome.of(answers, wanted, tags=keep_tags))
-        return JSONResponse(_whole(wanted, outcome), outcome.status)
+        if outcome.error:
+            return error_response(outcome.error.kind, outcome.error.message, outcome.status)
+        return JSONResponse(_whole(wanted, outcome))
 
     return router
 
@@ -55,8 +57,6 @@ async def _events(answers: Answers, wanted: AnswerRequest) -> AsyncIterator[str]
 
 
 def _whole(wanted: AnswerRequest, outcome: Outcome) -> dict[str, Any]:
-    if outcome.error:
-        return error_body(outcome.error.kind, outcome.error.message)
     assert outcome.usage is not None
     events: list[AnswerEvent] = outcome.events
     return {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ SSE_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 # Line ends to many a client, though not to the standard; JSON has escapes for them.
 _SEPARATORS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
 Produce = Callable[[], AsyncIterator[str]]
+
+log = logging.getLogger(__name__)
 
 
 class ClientLeftError(Exception):
@@ -75,6 +78,9 @@ async def until_disconnect(receive: Receive, work: asyncio.Future[Any]) -> bool:
         for task in (work, watching):
             task.cancel()
         await asyncio.wait([work, watching])
+        failure = None if work.cancelled() else work.exception()
+        if failure and not isinstance(failure, ClientLeftError):
+            log.debug("failed after its client had left", exc_info=failure)
 
 
 async def _disconnected(receive: Receive) -> None:
