@@ -51,6 +51,7 @@ def _check(engine: Engine, oracle: Oracle, options: argparse.Namespace) -> dict[
     shapes = vectors + [random_tree(rng, size) for size in sizes]
     cases = [Case.of(shape, oracle, rng) for shape in tqdm(shapes, desc="oracle")]
     cases += [Case.of(shape, oracle, rng, different_ids=2) for shape in vectors]
+    rng.shuffle(cases)  # large trees and small ones side by side
     modes: dict[str, dict[str, Any]] = {
         "alone": {},
         "cache_dropped_between_fork_and_join": {"drop_before_join": True},
@@ -64,6 +65,7 @@ def _check(engine: Engine, oracle: Oracle, options: argparse.Namespace) -> dict[
                 compare(engine, cases, seed=options.seed, progress=bar.update, **mode)
             )
         diffs[name] = seen.max_diff
+        print(f"{name}: {seen}", file=sys.stderr)
         compared += seen.compared
     engine.drop_cached()
     load = engine.load()

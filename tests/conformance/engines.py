@@ -11,7 +11,7 @@ from multiverse_worker.engines.llamacpp.library import LibraryOptions
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.models.export import export_gguf
 
-KV_CELLS = 16384
+KV_CELLS = 32768
 
 
 def llamacpp(directory: Path, scratch: Path, threads: int) -> Engine:
