@@ -19,25 +19,39 @@ MOST_COLUMNS = 4
 
 
 @dataclass(slots=True)
+class _Said:
+    """What a path said in one go: pieces and their styles.
+
+    Only ever appended to, so that the screen's own thread may draw it meanwhile; a rich `Text`
+    rewrites its pieces when it is drawn and loses what is appended just then.
+    """
+
+    pieces: list[tuple[str, str]] = field(default_factory=list)
+
+    def render(self) -> Text:
+        return Text.assemble(*self.pieces, overflow="fold")
+
+
+@dataclass(slots=True)
 class _Path:
     name: str
     title: str = ""
     state: str = "running"
-    parts: list[Text | list[_Path]] = field(default_factory=list)
+    parts: list[_Said | list[_Path]] = field(default_factory=list)
 
     def say(self, delta: str, kind: str) -> None:
-        if not self.parts or not isinstance(self.parts[-1], Text):
-            self.parts.append(Text(overflow="fold"))
-        last = self.parts[-1]
-        assert isinstance(last, Text)
-        last.append(_plain(delta), STYLES[kind])
+        last = self.parts[-1] if self.parts else None
+        if not isinstance(last, _Said):
+            last = _Said()
+            self.parts.append(last)
+        last.pieces.append((_plain(delta), STYLES[kind]))
 
     def render(self) -> RenderableType:
         """Texts, and each fork as a row of panels."""
         rows: list[RenderableType] = []
         for part in self.parts:
-            if isinstance(part, Text):
-                rows.append(part)
+            if isinstance(part, _Said):
+                rows.append(part.render())
             else:
                 rows += _side_by_side([path.panel() for path in part])
         return Group(*rows)

@@ -108,16 +108,21 @@ class TreeRun:
         indices: Context,
         base: bytes,
         base_items: int,
+        block: BranchId | None = None,
     ) -> tuple[Context, Context, tuple[str, ...]]:
         """Run `items` behind `context`; returns both contexts and the leases they rest on.
 
-        `base` is the key of the first `base_items` items of the context.
+        `base` is the key of the first `base_items` items of the context; `block` is the branch
+        that forked, when `items` are those of a path.
         """
         leases: tuple[str, ...] = ()
+        opens = block
         for item, index in zip(items, indices, strict=True):
             if isinstance(item, Text):
                 assert isinstance(index, Text)
-                start, expected = self._start(context, seen, item, index, base, base_items, leases)
+                start, expected = self._start(
+                    context, seen, item, index, base, base_items, leases, opens
+                )
                 finish = await self.pump.run(start, expected)
                 if isinstance(finish.error, NotFound):  # the base is gone: send all of it
                     full = (*context, start.context[-1])
@@ -126,6 +131,7 @@ class TreeRun:
                     )
                     finish = await self.pump.run(start, expected)
                 assert finish.reason is FinishReason.LENGTH, finish
+                opens, block = None, start.branch
                 context, seen = (*context, item), (*seen, index)
                 assert finish.context_tokens == count(context)
                 leases, base, base_items = (finish.lease,), finish.key, len(context)
@@ -134,7 +140,7 @@ class TreeRun:
                 async with asyncio.TaskGroup() as paths:
                     tasks = [
                         paths.create_task(
-                            self._walk(context, seen, path, path_index, base, base_items)
+                            self._walk(context, seen, path, path_index, base, base_items, block)
                         )
                         for path, path_index in zip(item.paths, index.paths, strict=True)
                     ]
@@ -154,17 +160,20 @@ class TreeRun:
         base: bytes,
         base_items: int,
         leases: tuple[str, ...],
+        block: BranchId | None,
     ) -> tuple[Start, Expected]:
         size = len(item.ids)
         header = self.rng.randint(1, size)
         tail = self.rng.randint(0, size - header)
-        use_base = bool(base) and self.rng.random() < 0.5
+        # A path starts from its fork, as a router starts it: then it shares no cell behind it.
+        use_base = bool(base) and (block is not None or self.rng.random() < 0.5)
         before = context[base_items:] if use_base else context
         start = Start(
             branch=self.pump.new_branch(),
             request=self.request,
             context=(*before, Text(item.ids[:header])),
             base_key=base if use_base else b"",
+            block=block,
             max_tokens=size - header - tail,
             script=item.ids[header : size - tail],
             length_tail=item.ids[size - tail :],
