@@ -50,7 +50,7 @@ class StartBranch:
     max_tokens: int
     stops: tuple[Stop, ...]
     length_tail: Ids  # appended when the tokens are used up
-    banned: Ids  # ids that must not be sampled
+    banned: tuple[Ids, ...]  # sequences that must not be sampled
     draws: int  # tokens this path has sampled before: index of the next random draw
     joins: tuple[str, ...]  # finished branches that this one goes on from
 

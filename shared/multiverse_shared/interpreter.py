@@ -151,7 +151,7 @@ class Interpreter:
         if closing:
             stops.append(Stop(self._close, self.grammar.path_tail))
         openers = (tags[tag] for tag in (Tag.BLOCK_OPEN, Tag.PLAN_OPEN) if tag in tags)
-        banned = () if may_fork else tuple(openers)
+        banned = () if may_fork else tuple((token,) for token in openers)
         start = StartBranch(
             branch=path.next_branch(),
             path=path.id,

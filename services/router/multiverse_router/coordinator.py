@@ -169,7 +169,7 @@ class Coordinator:
                 seed=request.seed,
                 stream=start.path,
                 draws=start.draws,
-                banned=start.banned,
+                banned=[pb.Ids(ids=ids) for ids in start.banned],
             ),
             consumes=[self._ended[b].lease for b in start.joins if b in self._ended],
         )

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_shared.effects import StartBranch
-from multiverse_shared.tree import Context, JoinRule, Text
+from multiverse_shared.tree import Context, JoinRule, Text, normalise
 
-_RULES = {JoinRule.STITCH: pb.JOIN_RULE_STITCH}
+_RULES = {JoinRule.STITCH: pb.JOIN_RULE_STITCH, JoinRule.RESERVE: pb.JOIN_RULE_RESERVE}
 
 
 def context_message(context: Context) -> pb.Context:
-    """A context tree; all its blocks must be closed."""
+    """A context tree in its normal form; all its blocks must be closed."""
+    return _message(normalise(context))
+
+
+def _message(context: Context) -> pb.Context:
     items = []
     for item in context:
         if isinstance(item, Text):
-            items.append(pb.Item(text=pb.Text(ids=item.ids)))
+            items.append(pb.Item(text=pb.Text(ids=item.ids, start=item.start)))
             continue
         assert item.closed, "an open block has no context behind it"
         block = pb.Block(
-            paths=[context_message(path) for path in item.paths],
+            paths=[_message(path) for path in item.paths],
             rule=_RULES[item.rule],
             path_offset=item.path_offset,
             join_offset=item.join_offset,

@@ -39,7 +39,7 @@ class Sampling:
     seed: int = 0
     stream: str = ""  # names the path: siblings draw differently from one seed
     draws: int = 0  # index of the first draw
-    banned: Ids = ()
+    banned: tuple[Ids, ...] = ()  # sequences: the last id is left out behind the others
     logprobs: bool = False
 
 

@@ -6,11 +6,12 @@ so a replay from any token goes on alike. Knows no engine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
 
-from multiverse_worker.contract import Logits, Sampling
+from multiverse_worker.contract import Ids, Logits, Sampling
 
 _FIRST_CANDIDATES = 128
 
@@ -24,11 +25,15 @@ def uniform(seed: int, stream: str, index: int) -> float:
     return (int.from_bytes(state.digest(), "little") >> 11) * 2.0**-53
 
 
-def sample(logits: Logits, sampling: Sampling, index: int) -> int:
-    """The token id drawn from one row of logits [vocab]; `index` counts the branch's draws."""
-    if sampling.banned:
+def sample(logits: Logits, sampling: Sampling, index: int, sampled: Sequence[int] = ()) -> int:
+    """The token id drawn from one row of logits [vocab].
+
+    `index` counts the branch's draws, `sampled` are the ids it has drawn.
+    """
+    banned = [ids[-1] for ids in sampling.banned if _follows(ids[:-1], sampled)]
+    if banned:
         logits = logits.copy()
-        logits[list(sampling.banned)] = -np.inf
+        logits[banned] = -np.inf
     if sampling.temperature <= 0:
         return int(logits.argmax())
     with np.errstate(over="ignore"):  # a vanishing temperature: all but the largest are -inf
@@ -38,6 +43,11 @@ def sample(logits: Logits, sampling: Sampling, index: int) -> int:
     cumulative = probabilities.cumsum()
     at = int(np.searchsorted(cumulative, point * cumulative[-1], side="right"))
     return int(ids[min(at, len(ids) - 1)])
+
+
+def _follows(ids: Ids, sampled: Sequence[int]) -> bool:
+    """Whether `sampled` ends with `ids`."""
+    return not ids or tuple(sampled[-len(ids) :]) == ids
 
 
 def logprob(logits: Logits, token: int) -> float:

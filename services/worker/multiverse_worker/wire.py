@@ -18,7 +18,7 @@ from multiverse_worker.contract import (
     Update,
 )
 
-_RULES = {pb.JOIN_RULE_STITCH: JoinRule.STITCH}
+_RULES = {pb.JOIN_RULE_STITCH: JoinRule.STITCH, pb.JOIN_RULE_RESERVE: JoinRule.RESERVE}
 _REASONS = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
     FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
@@ -43,7 +43,7 @@ def start_of(message: pb.Start, stream: int) -> Start:
             seed=sampling.seed,
             stream=sampling.stream,
             draws=sampling.draws,
-            banned=tuple(sampling.banned),
+            banned=tuple(tuple(sequence.ids) for sequence in sampling.banned),
             logprobs=sampling.logprobs,
         ),
         stops=tuple(Stop(tuple(s.ids), tuple(s.tail), not s.drop) for s in message.stops),
@@ -61,7 +61,8 @@ def context_of(message: pb.Context) -> Context:
 
 def _item(message: pb.Item) -> Item:
     if message.HasField("text"):
-        return Text(tuple(message.text.ids))
+        start = message.text.start if message.text.HasField("start") else None
+        return Text(tuple(message.text.ids), start=start)
     if not message.HasField("block"):
         raise InvalidRequest("an item must be a text or a block", field="context")
     block = message.block

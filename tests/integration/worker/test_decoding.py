@@ -164,7 +164,7 @@ def test_logprobs_are_left_out_unless_asked_for(client: Client) -> None:
 
 def test_banned_ids_are_not_drawn(client: Client) -> None:
     free = client.run(PROMPT, max_tokens=6).ids
-    ruled = client.run(PROMPT, max_tokens=6, sampling=Sampling(banned=(free[0],))).ids
+    ruled = client.run(PROMPT, max_tokens=6, sampling=Sampling(banned=((free[0],),))).ids
     assert free[0] not in ruled
 
 

@@ -46,7 +46,7 @@ def test_an_empty_context(client: Client) -> None:
         ((PROMPT,), {"script": (96,), "max_tokens": 1}),
         ((PROMPT,), {"stops": (Stop((96,)),)}),
         ((PROMPT,), {"stops": (Stop((1,), tail=(96,)),)}),
-        ((PROMPT,), {"sampling": Sampling(banned=(96,))}),
+        ((PROMPT,), {"sampling": Sampling(banned=((96,),))}),
     ],
     ids=["context", "negative", "path of a path", "tail", "script", "stop", "stop tail", "banned"],
 )

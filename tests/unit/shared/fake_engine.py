@@ -49,8 +49,9 @@ def decode(start: StartBranch, model: Model) -> Decoded:
     last = linearise(start.context)[-1]
     ids: list[int] = []
     while len(ids) < start.max_tokens:
-        last = model(start.path, start.draws + len(ids), last, start.banned)
-        assert last not in start.banned
+        banned = tuple(b[-1] for b in start.banned if b[:-1] == tuple(ids[len(ids) - len(b) + 1 :]))
+        last = model(start.path, start.draws + len(ids), last, banned)
+        assert last not in banned
         ids.append(last)
         for number, stop in enumerate(start.stops):
             if tuple(ids[-len(stop.ids) :]) == stop.ids:

@@ -113,7 +113,7 @@ def test_blocks_inside_the_paths_count_for_the_whole_answer(stage: Stage) -> Non
 
 
 def assert_bans_forks(stage: Stage, start: Any) -> None:
-    assert set(start.banned) == set(stage.ids("<Parallel><Goal>"))
+    assert set(start.banned) == {(token,) for token in stage.ids("<Parallel><Goal>")}
     assert stage.ids("</Goal>") not in [stop.ids for stop in start.stops]
 
 

@@ -19,7 +19,7 @@ def random_logits(vocab: int, seed: int = 0, spread: float = 3.0) -> Logits:
 def reference(logits: Logits, sampling: Sampling, index: int) -> int:
     """By a full sort: top-k first, then the smallest nucleus of what is left, then one draw."""
     wide = logits.astype(np.float64)
-    wide[list(sampling.banned)] = -np.inf
+    wide[[ids[-1] for ids in sampling.banned]] = -np.inf
     wide = wide / np.float64(np.float32(sampling.temperature))
     order = np.argsort(-wide, kind="stable")
     if sampling.top_k:
@@ -47,8 +47,8 @@ def test_banned_ids_are_never_drawn_and_the_logits_stay_as_they_are() -> None:
     logits = random_logits(20)
     before = logits.copy()
     best, second = np.argsort(-logits)[:2].tolist()
-    assert sample(logits, Sampling(banned=(best,)), 0) == second
-    others = tuple(token for token in range(20) if token not in (3, 4))
+    assert sample(logits, Sampling(banned=((best,),)), 0) == second
+    others = tuple((token,) for token in range(20) if token not in (3, 4))
     drawn = {sample(logits, Sampling(5.0, banned=others, seed=s), 0) for s in range(50)}
     assert drawn == {3, 4}
     assert (logits == before).all()
@@ -66,7 +66,7 @@ def test_top_k_and_top_p_are_those_of_a_full_sort(
     vocab: int, top_k: int, top_p: float, temperature: float, seed: int
 ) -> None:
     logits = random_logits(vocab, seed % 1000)
-    sampling = Sampling(temperature, top_p, top_k, seed, "0.1", banned=(0, 3))
+    sampling = Sampling(temperature, top_p, top_k, seed, "0.1", banned=((0,), (3,)))
     assert [sample(logits, sampling, i) for i in range(8)] == [
         reference(logits, sampling, i) for i in range(8)
     ]

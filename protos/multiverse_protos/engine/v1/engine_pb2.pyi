@@ -11,6 +11,7 @@ class JoinRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     JOIN_RULE_UNSPECIFIED: _ClassVar[JoinRule]
     JOIN_RULE_STITCH: _ClassVar[JoinRule]
+    JOIN_RULE_RESERVE: _ClassVar[JoinRule]
 
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -26,6 +27,7 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAPABILITY_FREE_POSITIONS: _ClassVar[Capability]
 JOIN_RULE_UNSPECIFIED: JoinRule
 JOIN_RULE_STITCH: JoinRule
+JOIN_RULE_RESERVE: JoinRule
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -91,10 +93,12 @@ class Item(_message.Message):
     def __init__(self, text: _Optional[_Union[Text, _Mapping]] = ..., block: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
 
 class Text(_message.Message):
-    __slots__ = ("ids",)
+    __slots__ = ("ids", "start")
     IDS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    start: int
+    def __init__(self, ids: _Optional[_Iterable[int]] = ..., start: _Optional[int] = ...) -> None: ...
 
 class Block(_message.Message):
     __slots__ = ("paths", "rule", "path_offset", "join_offset")
@@ -109,7 +113,14 @@ class Block(_message.Message):
     def __init__(self, paths: _Optional[_Iterable[_Union[Context, _Mapping]]] = ..., rule: _Optional[_Union[JoinRule, str]] = ..., path_offset: _Optional[int] = ..., join_offset: _Optional[int] = ...) -> None: ...
 
 class Sampling(_message.Message):
-    __slots__ = ("temperature", "top_p", "top_k", "seed", "stream", "draws", "banned", "logprobs")
+    __slots__ = ("temperature", "top_p", "top_k", "seed", "stream", "draws", "banned", "logprobs", "top_logprobs", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "penalised_from", "logit_bias")
+    class LogitBiasEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: float
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_P_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
@@ -118,15 +129,35 @@ class Sampling(_message.Message):
     DRAWS_FIELD_NUMBER: _ClassVar[int]
     BANNED_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    PENALISED_FROM_FIELD_NUMBER: _ClassVar[int]
+    LOGIT_BIAS_FIELD_NUMBER: _ClassVar[int]
     temperature: float
     top_p: float
     top_k: int
     seed: int
     stream: str
     draws: int
-    banned: _containers.RepeatedScalarFieldContainer[int]
+    banned: _containers.RepeatedCompositeFieldContainer[Ids]
     logprobs: bool
-    def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., seed: _Optional[int] = ..., stream: _Optional[str] = ..., draws: _Optional[int] = ..., banned: _Optional[_Iterable[int]] = ..., logprobs: bool = ...) -> None: ...
+    top_logprobs: int
+    min_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_penalty: float
+    penalised_from: int
+    logit_bias: _containers.ScalarMap[int, float]
+    def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., seed: _Optional[int] = ..., stream: _Optional[str] = ..., draws: _Optional[int] = ..., banned: _Optional[_Iterable[_Union[Ids, _Mapping]]] = ..., logprobs: bool = ..., top_logprobs: _Optional[int] = ..., min_p: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., penalised_from: _Optional[int] = ..., logit_bias: _Optional[_Mapping[int, float]] = ...) -> None: ...
+
+class Ids(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Stop(_message.Message):
     __slots__ = ("ids", "tail", "drop")
@@ -151,16 +182,26 @@ class Release(_message.Message):
     def __init__(self, lease: _Optional[str] = ...) -> None: ...
 
 class Update(_message.Message):
-    __slots__ = ("branch", "ids", "logprobs", "finish")
+    __slots__ = ("branch", "ids", "logprobs", "finish", "top_logprobs")
     BRANCH_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
+    TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     branch: int
     ids: _containers.RepeatedScalarFieldContainer[int]
     logprobs: _containers.RepeatedScalarFieldContainer[float]
     finish: Finish
-    def __init__(self, branch: _Optional[int] = ..., ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+    top_logprobs: _containers.RepeatedCompositeFieldContainer[TopLogprobs]
+    def __init__(self, branch: _Optional[int] = ..., ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., top_logprobs: _Optional[_Iterable[_Union[TopLogprobs, _Mapping]]] = ...) -> None: ...
+
+class TopLogprobs(_message.Message):
+    __slots__ = ("ids", "logprobs")
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    logprobs: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Finish(_message.Message):
     __slots__ = ("reason", "stop", "appended", "lease", "key", "reused_tokens", "context_tokens", "code", "message")

@@ -86,7 +86,10 @@ class Branch:
     def draw(self, row: Logits) -> int:
         """Sample the next token from `row` and decide what to compute next."""
         script, index = self.start.script, len(self.sampled)
-        token = script[index] if index < len(script) else sample(row, self.start.sampling, index)
+        if index < len(script):
+            token = script[index]
+        else:
+            token = sample(row, self.start.sampling, index, self.sampled)
         self.sampled.append(token)
         ending = self._stopped()
         if ending:
@@ -117,8 +120,3 @@ class Branch:
         if self.feeds is not None:
             self.feeds.close()
         self.feeds = self.feed = self.head = self.holding = None
-
-
-def _then(feeds: Feeds, last: Feed) -> Feeds:
-    yield from feeds
-    yield last

@@ -391,5 +391,5 @@ def _blocks(context: Context) -> list[Block]:
 def _all_ids(start: Start, context: Context) -> list[Ids]:
     """Every id sequence of a command."""
     stops = [ids for stop in start.stops for ids in (stop.ids, stop.tail)]
-    own = [start.length_tail, start.script, start.sampling.banned]
+    own = [start.length_tail, start.script, *start.sampling.banned]
     return [text.ids for text in texts(context)] + stops + own
