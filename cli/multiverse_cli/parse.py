@@ -19,7 +19,8 @@ from multiverse_shared.dialect import load_dialect
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.layout import positions
 from multiverse_shared.limits import Limits
-from multiverse_shared.reader import Reading, read
+from multiverse_shared.reader import read
+from multiverse_shared.reading import Reading
 from multiverse_shared.tree import Block, Context, Text, linearise
 from multiverse_shared.usage import usage
 

@@ -36,6 +36,3 @@ class CharacterTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(self._spellings.get(token) or chr(token) for token in ids)
-
-    def token_id(self, token: str) -> int | None:
-        return self._ids.get(token)

@@ -29,14 +29,32 @@ class Tag(StrEnum):
     JOIN_OPEN = "join_open"
     JOIN_CLOSE = "join_close"
     BLOCK_CLOSE = "block_close"
+    PROMISE_OPEN = "promise_open"  # attributes stand between the two
+    PROMISE_CLOSE = "promise_close"
+    SYNC = "sync"
+
+
+_PLAN = (Tag.PLAN_OPEN, Tag.OUTLINE_OPEN, Tag.OUTLINE_CLOSE, Tag.PLAN_CLOSE)
+_BLOCK = (Tag.BLOCK_OPEN, Tag.BLOCK_CLOSE, Tag.JOIN_OPEN, Tag.JOIN_CLOSE)
+_PATH = (Tag.PATH_OPEN, Tag.PATH_CLOSE)
+_PROMISE = (Tag.PROMISE_OPEN, Tag.PROMISE_CLOSE, Tag.SYNC)
+# By whether the parent waits at a fork: the tags a dialect must have, and those it may have.
+_NEEDED = {True: frozenset({*_PLAN, *_PATH}), False: frozenset({*_PROMISE, *_PATH})}
+_OPTIONAL: dict[bool, frozenset[Tag]] = {True: frozenset(_BLOCK), False: frozenset()}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One dialect. Every token that the system writes comes from one of the four templates."""
+    """One dialect. Every token that the system writes comes from one of the four templates.
+
+    Where the parent waits, a plan forks k paths at once. Where it does not (PASTA, arXiv
+    2502.11517), each promise forks one path, the parent writes on as the last path of that
+    block, and a sync closes all open blocks.
+    """
 
     name: str
-    tags: Mapping[Tag, str]  # those it has; see OPTIONAL_TAGS
+    parent_waits: bool
+    tags: Mapping[Tag, str]  # those it has
     outline_label: str  # how an outline begins; `{label}` is its number
     separator: str  # what the model writes between its own tags
     after_plan: str  # written once, in the parent, after the plan
@@ -48,10 +66,10 @@ class Dialect:
     join_offset: int
 
 
-OPTIONAL_TAGS = frozenset({Tag.BLOCK_OPEN, Tag.BLOCK_CLOSE, Tag.JOIN_OPEN, Tag.JOIN_CLOSE})
 _TEMPLATES = ("after_plan", "path_header", "path_tail", "join_header")
 _KEYS = {
     "name",
+    "parent_waits",
     "tags",
     "outline_label",
     "separator",
@@ -63,52 +81,71 @@ _KEYS = {
 T = TypeVar("T")
 
 
+def dialect_names() -> list[str]:
+    """The dialects that ship."""
+    folder = resources.files("multiverse_shared") / "dialects"
+    return sorted(entry.name.removesuffix(".json") for entry in folder.iterdir())
+
+
 def load_dialect(name: str) -> Dialect:
     """The dialect that ships under `name`; InvalidDialect lists the names that exist."""
-    folder = resources.files("multiverse_shared") / "dialects"
-    source = folder / f"{name}.json"
-    if not source.is_file():
-        known = sorted(entry.name.removesuffix(".json") for entry in folder.iterdir())
+    known = dialect_names()
+    if name not in known:
         raise InvalidDialect(
             f"unknown dialect {name!r}; known: {', '.join(known)}", field="dialect"
         )
+    source = resources.files("multiverse_shared") / "dialects" / f"{name}.json"
     return parse_dialect(json.loads(source.read_text("utf-8")), f"dialects/{name}.json")
 
 
 def parse_dialect(data: Mapping[str, Any], source: str) -> Dialect:
     """A dialect from its JSON form; InvalidDialect names `source` and the key at fault."""
-
-    def take(mapping: Mapping[str, Any], key: str, kind: type[T]) -> T:
-        value = mapping.get(key)
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise InvalidDialect(f"{source}: key {key!r} must be a {kind.__name__}", field=key)
-        return value
-
-    unknown = set(data) - _KEYS
-    if unknown:
-        raise InvalidDialect(f"{source}: unknown key {min(unknown)!r}", field=min(unknown))
-    raw_tags: dict[str, Any] = take(data, "tags", dict)
-    templates: dict[str, Any] = take(data, "templates", dict)
-    for section, known in ((raw_tags, set(Tag)), (templates, set(_TEMPLATES))):
-        odd = set(section) - known
-        if odd:
-            raise InvalidDialect(f"{source}: unknown key {min(odd)!r}", field=min(odd))
-    needed = [tag for tag in Tag if tag not in OPTIONAL_TAGS or tag in raw_tags]
-    missing = [tag for tag in needed if not isinstance(raw_tags.get(tag), str)]
-    if missing:
-        raise InvalidDialect(f"{source}: tags lack {missing[0].value!r}", field="tags")
-    if len(set(raw_tags.values())) < len(raw_tags):
-        raise InvalidDialect(f"{source}: two tags are spelled alike", field="tags")
-    rule = take(data, "rule", str)
+    _only(data, _KEYS, source)
+    waits = _take(data, "parent_waits", bool, source)
+    templates: dict[str, Any] = _take(data, "templates", dict, source)
+    _only(templates, set(_TEMPLATES), source)
+    rule = _take(data, "rule", str, source)
     if rule not in {known.value for known in JoinRule}:
         raise InvalidDialect(f"{source}: unknown join rule {rule!r}", field="rule")
+    if rule == JoinRule.RESERVE and waits:
+        raise InvalidDialect(
+            f"{source}: rule 'reserve' is for dialects whose parent does not wait", field="rule"
+        )
     return Dialect(
-        name=take(data, "name", str),
-        tags={tag: raw_tags[tag] for tag in needed},
-        outline_label=take(data, "outline_label", str),
-        separator=take(data, "separator", str),
-        **{name: take(templates, name, str) for name in _TEMPLATES},
+        name=_take(data, "name", str, source),
+        parent_waits=waits,
+        tags=_tags(_take(data, "tags", dict, source), waits, source),
+        outline_label=_take(data, "outline_label", str, source),
+        separator=_take(data, "separator", str, source),
+        **{name: _take(templates, name, str, source) for name in _TEMPLATES},
         rule=JoinRule(rule),
-        path_offset=take(data, "path_offset", int),
-        join_offset=take(data, "join_offset", int),
+        path_offset=_take(data, "path_offset", int, source),
+        join_offset=_take(data, "join_offset", int, source),
     )
+
+
+def _tags(raw: Mapping[str, Any], waits: bool, source: str) -> dict[Tag, str]:
+    needed, known = _NEEDED[waits], _NEEDED[waits] | _OPTIONAL[waits]
+    _only(raw, known, source)
+    for tag in Tag:
+        if tag in needed and tag not in raw:
+            raise InvalidDialect(f"{source}: tags lack {tag.value!r}", field="tags")
+    for key, spelling in raw.items():
+        if not isinstance(spelling, str) or not spelling:
+            raise InvalidDialect(f"{source}: key {key!r} must be a non-empty str", field=key)
+    if len(set(raw.values())) < len(raw):
+        raise InvalidDialect(f"{source}: two tags are spelled alike", field="tags")
+    return {tag: raw[tag] for tag in Tag if tag in raw}
+
+
+def _only(mapping: Mapping[str, Any], known: set[str] | frozenset[Tag], source: str) -> None:
+    unknown = set(mapping) - known
+    if unknown:
+        raise InvalidDialect(f"{source}: unknown key {min(unknown)!r}", field=min(unknown))
+
+
+def _take(mapping: Mapping[str, Any], key: str, kind: type[T], source: str) -> T:
+    value = mapping.get(key)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InvalidDialect(f"{source}: key {key!r} must be a {kind.__name__}", field=key)
+    return value

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from multiverse_shared.dialect import Tag
+from multiverse_shared.errors import InvalidDialect
 from multiverse_shared.grammar import Grammar, Ids
 from multiverse_shared.tree import Block, Context, Item, Text
 
@@ -34,7 +35,10 @@ TextTree: TypeAlias = tuple[str | TextBlock, ...]
 
 
 def encode(tree: TextTree, grammar: Grammar) -> Context:
-    """The context tree of `tree`; what the system writes at serving time is marked so."""
+    """The context tree of `tree`; what the system writes at serving time is marked so.
+
+    InvalidDialect for blocks in a dialect whose parent does not wait.
+    """
     items: list[Item] = []
     for node in tree:
         if isinstance(node, str):
@@ -47,24 +51,26 @@ def encode(tree: TextTree, grammar: Grammar) -> Context:
 
 def _encode_block(block: TextBlock, grammar: Grammar) -> list[Item]:
     dialect, gap = grammar.dialect, grammar.separator
+    if not dialect.parent_waits:
+        raise InvalidDialect(f"dialect {dialect.name!r} has no plans to encode", field="dialect")
 
     def tag(role: Tag) -> Ids:
         """The tag with its separator; nothing where the dialect has no such tag."""
-        return (grammar.tags[role], *gap) if role in grammar.tags else ()
+        return grammar.tags[role] + gap if role in grammar.tags else ()
 
     plan: list[int] = [*tag(Tag.BLOCK_OPEN), *tag(Tag.PLAN_OPEN)]
     for number, outline in enumerate(block.outlines, 1):
-        plan.append(grammar.tags[Tag.OUTLINE_OPEN])
+        plan.extend(grammar.tags[Tag.OUTLINE_OPEN])
         plan.extend(grammar.outline_label(str(number)))
         plan.extend(grammar.tokenizer.encode(outline))
         plan.extend(gap)
         plan.extend(tag(Tag.OUTLINE_CLOSE))
-    plan.append(grammar.tags[Tag.PLAN_CLOSE])
+    plan.extend(grammar.tags[Tag.PLAN_CLOSE])
     paths = tuple(
         (
             Text(grammar.path_header(str(number)), written=True),
             *encode(path, grammar),
-            Text((*gap, grammar.tags[Tag.PATH_CLOSE])),
+            Text(gap + grammar.tags[Tag.PATH_CLOSE]),
             Text(grammar.path_tail, written=True),
         )
         for number, path in enumerate(block.paths, 1)
@@ -81,7 +87,9 @@ def _encode_block(block: TextBlock, grammar: Grammar) -> list[Item]:
 
 def _end_of_block(grammar: Grammar) -> Ids:
     """What the model writes after its conclusion (not what the join header wrote already)."""
-    tags, gap = grammar.tags, grammar.separator
-    closing = [tags[role] for role in (Tag.JOIN_CLOSE, Tag.BLOCK_CLOSE) if role in tags]
-    left = [token for token in closing if token not in grammar.join_header]
-    return tuple(token for closer in left for token in (*gap, closer))
+    left = [
+        grammar.separator + grammar.tags[role]
+        for role in (Tag.JOIN_CLOSE, Tag.BLOCK_CLOSE)
+        if role in grammar.tags and role not in grammar.join_tags
+    ]
+    return tuple(token for ids in left for token in ids)

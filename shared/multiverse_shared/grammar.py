@@ -1,6 +1,7 @@
 """A grammar is a dialect bound to a tokenizer: tags and templates as token ids.
 
-Knows ids, and text only while binding. The state machine works on what stands here.
+A tag is the fixed sequence of ids (one or several) that the tokenizer gives its spelling
+alone; no other spelling is the tag. Knows ids, and text only while binding.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from multiverse_shared.dialect import Dialect, Tag
 from multiverse_shared.errors import InvalidDialect
 
 Ids = tuple[int, ...]
+REMEDY = "`multiverse model add-tags DIR`"
 
 
 class Tokenizer(Protocol):
@@ -21,11 +23,11 @@ class Tokenizer(Protocol):
     def encode(self, text: str) -> Sequence[int]:
         """Ids of plain text: control tags in it are ordinary characters."""
 
+    def encode_trusted(self, text: str) -> Sequence[int]:
+        """Ids of text in which control tags are meant."""
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids."""
-
-    def token_id(self, token: str) -> int | None:
-        """Id of the special token spelled `token`, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +35,27 @@ class Grammar:
     """A dialect in token ids."""
 
     dialect: Dialect
-    tags: Mapping[Tag, int]
+    tags: Mapping[Tag, Ids]
     separator: Ids
     after_plan: Ids
     path_tail: Ids
     join_header: Ids
+    join_tags: frozenset[Tag]  # those that the join header writes
     tokenizer: Tokenizer = field(repr=False)
-    tag_of: Mapping[int, Tag] = field(init=False, repr=False)
+    tag_of: Mapping[Ids, Tag] = field(init=False, repr=False)
+    beginnings: frozenset[Ids] = field(init=False, repr=False)  # of tags of several ids
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tag_of", {token: tag for tag, token in self.tags.items()})
+        object.__setattr__(self, "tag_of", {ids: tag for tag, ids in self.tags.items()})
+        beginnings = {ids[:n] for ids in self.tags.values() for n in range(1, len(ids))}
+        object.__setattr__(self, "beginnings", frozenset(beginnings))
 
     @classmethod
     def bind(cls, dialect: Dialect, tokenizer: Tokenizer) -> Grammar:
-        """InvalidDialect names the first tag that is not a token of its own."""
-        tags: dict[Tag, int] = {}
-        for tag, spelling in dialect.tags.items():
-            token = tokenizer.token_id(spelling)
-            if token is None:
-                raise InvalidDialect(
-                    f"the tokenizer has no special token {spelling!r} ({tag.value} of dialect "
-                    f"{dialect.name!r}); add it as a special token and train its row",
-                    field="dialect",
-                )
-            tags[tag] = token
+        """InvalidDialect names the first tag that the tokenizer cannot carry."""
+        tags = {tag: _tag(tag, dialect, tokenizer) for tag in dialect.tags}
+        _check_apart(dialect, tags)
+        header = _parts(dialect.join_header, dialect)
         return cls(
             dialect,
             tags,
@@ -64,6 +63,7 @@ class Grammar:
             after_plan=_ids(dialect.after_plan, dialect, tags, tokenizer),
             path_tail=_ids(dialect.path_tail, dialect, tags, tokenizer),
             join_header=_ids(dialect.join_header, dialect, tags, tokenizer),
+            join_tags=frozenset(part for part in header if isinstance(part, Tag)),
             tokenizer=tokenizer,
         )
 
@@ -80,16 +80,57 @@ class Grammar:
         return _ids(text, self.dialect, self.tags, self.tokenizer)
 
 
-def _ids(text: str, dialect: Dialect, tags: Mapping[Tag, int], tokenizer: Tokenizer) -> Ids:
-    """Ids of a template: tags are control ids, the text between them is encoded alone."""
-    out: list[int] = []
+def _tag(tag: Tag, dialect: Dialect, tokenizer: Tokenizer) -> Ids:
+    spelling = dialect.tags[tag]
+    ids = tuple(tokenizer.encode_trusted(spelling))
+    fault = ""
+    if tokenizer.decode(ids) != spelling:
+        fault = "the tokenizer cannot spell"
+    elif len(ids) == 1 and tuple(tokenizer.encode(spelling)) == ids:
+        fault = "plain text makes the token of"
+    if fault:
+        raise InvalidDialect(
+            f"{fault} {spelling!r} ({tag.value} of dialect {dialect.name!r}); "
+            f"make it a special token: {REMEDY}",
+            field="dialect",
+        )
+    return ids
+
+
+def _check_apart(dialect: Dialect, tags: Mapping[Tag, Ids]) -> None:
+    """A tag may be the end of another one, but stand nowhere else in it."""
+    for tag, ids in tags.items():
+        for other, longer in tags.items():
+            places = range(len(longer) - len(ids))
+            if tag is not other and any(longer[at : at + len(ids)] == ids for at in places):
+                raise InvalidDialect(
+                    f"the ids of tag {dialect.tags[tag]!r} stand within those of "
+                    f"{dialect.tags[other]!r}; give each tag a token of its own: {REMEDY}",
+                    field="dialect",
+                )
+
+
+def _parts(text: str, dialect: Dialect) -> list[str | Tag]:
+    """A template cut into its tags and the text between them."""
+    out: list[str | Tag] = []
     while text:
-        found = [(text.find(spelling), tag) for tag, spelling in dialect.tags.items()]
-        at, tag = min((hit for hit in found if hit[0] >= 0), default=(len(text), None))
+        found = [
+            (text.find(spelling), -len(spelling), tag) for tag, spelling in dialect.tags.items()
+        ]
+        at, size, tag = min((hit for hit in found if hit[0] >= 0), default=(len(text), 0, None))
         if at:
-            out.extend(tokenizer.encode(text[:at]))
-        if tag is None:
-            break
-        out.append(tags[tag])
-        text = text[at + len(dialect.tags[tag]) :]
-    return tuple(out)
+            out.append(text[:at])
+        if tag is not None:
+            out.append(tag)
+        text = text[at - size :]
+    return out
+
+
+def _ids(text: str, dialect: Dialect, tags: Mapping[Tag, Ids], tokenizer: Tokenizer) -> Ids:
+    """Ids of a template: tags are control ids, the text between them is encoded alone."""
+    parts = _parts(text, dialect)
+    return tuple(
+        token
+        for part in parts
+        for token in (tags[part] if isinstance(part, Tag) else tokenizer.encode(part))
+    )

@@ -7,7 +7,6 @@ depend on the order in which branches report, because budgets are divided at the
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -27,18 +26,19 @@ from multiverse_shared.effects import (
 )
 from multiverse_shared.grammar import Grammar, Ids
 from multiverse_shared.limits import Budget, Limits
-from multiverse_shared.machine import Verdict
+from multiverse_shared.machine import Phase, Verdict
 from multiverse_shared.path import Path
+from multiverse_shared.rules import Rules
+from multiverse_shared.scanner import Lexeme
 from multiverse_shared.tree import Block, Context, Text
-
-_LABEL = re.compile(r"\s*(\d+(?:\.\d+)*)\s*:")
 
 
 class Interpreter:
     """One answer in the making.
 
     `prompt` are the ids before the answer, `eos` the ids that end a sequence, `may_fork`
-    whether the model may fork at all.
+    whether the model may fork at all. `irregular` counts what broke the dialect's grammar, by
+    the values of `machine.Irregular`.
     """
 
     def __init__(
@@ -52,8 +52,10 @@ class Interpreter:
     ) -> None:
         self.grammar = grammar
         self.limits = limits
+        self.irregular: Counter[str] = Counter()
+        self.finished_reason: Reason | None = None
+        self._rules = Rules(grammar, limits, may_fork)
         self._eos = frozenset(eos)
-        self._forks_allowed = may_fork
         self._prompt = Text(prompt)
         critical = limits.max_critical_tokens
         if critical is None:
@@ -62,8 +64,6 @@ class Interpreter:
         self._root = Path.root(grammar, budget)
         self._running: dict[str, tuple[Path, StartBranch]] = {}
         self._forked: dict[str, Path] = {}  # by the branch that wrote the plan
-        self._close = (grammar.tags[Tag.PATH_CLOSE],)
-        self.finished_reason: Reason | None = None
 
     @property
     def context(self) -> Context:
@@ -88,17 +88,14 @@ class Interpreter:
         for token in ids:
             if token in self._eos:
                 break
-            path.machine, path.verdict = path.machine.step(token)
             path.sampled += 1
             path.append((token,), written=False)
-            kind = Kind.TEXT if path.verdict is Verdict.TEXT else Kind.TAG
-            _say(effects, path, (token,), kind)
+            for lexeme in path.scanner.feed(token):
+                self._read(effects, path, lexeme)
             plan = path.machine.planning
-            if plan and (
-                len(plan.outlines) >= self.limits.max_paths
-                or plan.plan_tokens >= self.limits.max_goal_tokens
-            ):
+            if plan and self._rules.plan_is_full(plan):
                 del self._running[branch]
+                self._flush(effects, path)
                 return [*effects, AbortBranch(branch), *self._close_plan(path)]
         return effects
 
@@ -107,51 +104,63 @@ class Interpreter:
         if branch not in self._running:
             return []
         path, start = self._running.pop(branch)
+        effects: list[Effect] = []
+        self._flush(effects, path)
         if stop is None:
-            return self._force_close(path, reason)
+            return effects + self._force_close(path, reason)
         if start.stops[stop].ids[0] in self._eos:
-            return self._force_close(path, Reason.STOP if path.parent is None else Reason.EOS)
+            ended = Reason.STOP if path.parent is None else Reason.EOS
+            return effects + self._force_close(path, ended)
         if path.verdict is Verdict.PLAN_CLOSED:
-            return self._plan_closed(path, ())
+            return effects + self._plan_closed(path, ())
         if path.verdict is Verdict.PATH_CLOSED:
-            effects: list[Effect] = []
             self._write(effects, path, self.grammar.path_tail)
             return effects + self._end(path, Reason.STOP, forced=False)
-        return self._continue(path, (path.branch,))  # the tag was literal text here
+        return effects + self._continue(path, (path.branch,))  # literal text here
 
     def expire(self) -> list[Effect]:
         """The deadline has passed: end every open path, innermost first, and the answer."""
         self._running.clear()
         self.finished_reason = Reason.DEADLINE
-        return [*self._expire(self._root), Finished(Reason.DEADLINE)]
-
-    def _expire(self, path: Path) -> list[Effect]:
         effects: list[Effect] = []
+        self._expire(effects, self._root)
+        return [*effects, Finished(Reason.DEADLINE)]
+
+    def _expire(self, effects: list[Effect], path: Path) -> None:
+        self._flush(effects, path)
         for child in path.children:
-            effects += self._expire(child)
+            self._expire(effects, child)
             if not child.ended:
                 child.ended = True
-                self._write(effects, child, self._closing(child))
+                self._write(effects, child, self._rules.closing(child))
                 effects.append(PathEnded(child.id, Reason.DEADLINE, True))
-        return effects
 
     # -- one path ------------------------------------------------------------------------
 
+    def _read(self, effects: list[Effect], path: Path, lexeme: Lexeme) -> None:
+        path.machine, path.verdict = path.machine.step(lexeme)
+        if path.machine.irregular:
+            self.irregular[path.machine.irregular.value] += 1
+        kind = Kind.TEXT if path.verdict is Verdict.TEXT else Kind.TAG
+        _say(effects, path, lexeme.ids, kind)
+
+    def _flush(self, effects: list[Effect], path: Path) -> None:
+        for lexeme in path.scanner.flush():
+            self._read(effects, path, lexeme)
+
     def _continue(self, path: Path, joins: tuple[str, ...] = ()) -> list[Effect]:
         """Decode on in `path`, or end it when nothing is left to spend."""
-        closing = self._closing(path)
+        closing = self._rules.closing(path)
         room = path.budget.tokens - len(closing)
         if room < 1:
             return self._force_close(path, Reason.LENGTH)
         tags = self.grammar.tags
-        may_fork = self._may_fork(path)
+        may_fork = self._rules.may_fork(path)
         stops = [Stop((token,), closing, keep=False) for token in sorted(self._eos)]
         if may_fork or path.machine.planning:
-            stops.append(Stop((tags[Tag.PLAN_CLOSE],), self.grammar.after_plan))
+            stops.append(Stop(tags[Tag.PLAN_CLOSE], self.grammar.after_plan))
         if closing:
-            stops.append(Stop(self._close, self.grammar.path_tail))
-        openers = (tags[tag] for tag in (Tag.BLOCK_OPEN, Tag.PLAN_OPEN) if tag in tags)
-        banned = () if may_fork else tuple((token,) for token in openers)
+            stops.append(Stop(tags[Tag.PATH_CLOSE], self.grammar.path_tail))
         start = StartBranch(
             branch=path.next_branch(),
             path=path.id,
@@ -160,7 +169,7 @@ class Interpreter:
             max_tokens=room,
             stops=tuple(stops),
             length_tail=closing,
-            banned=banned,
+            banned=() if may_fork else self._rules.openers,
             draws=path.sampled,
             joins=joins,
         )
@@ -174,7 +183,7 @@ class Interpreter:
             self.finished_reason = reason
             return [Finished(reason)]
         effects: list[Effect] = []
-        self._write(effects, path, self._closing(path))
+        self._write(effects, path, self._rules.closing(path))
         return effects + self._end(path, reason, forced=True)
 
     def _end(self, path: Path, reason: Reason, *, forced: bool) -> list[Effect]:
@@ -192,9 +201,9 @@ class Interpreter:
         plan = path.machine.planning
         assert plan is not None
         tags = self.grammar.tags
-        closing: Ids = (tags[Tag.PLAN_CLOSE],)
-        if plan.phase == "outline":
-            closing = (tags[Tag.OUTLINE_CLOSE], *closing)
+        closing = tags[Tag.PLAN_CLOSE]
+        if plan.phase is Phase.OUTLINE:
+            closing = tags[Tag.OUTLINE_CLOSE] + closing
         path.machine = path.machine.close_plan()
         return self._plan_closed(path, closing)
 
@@ -202,7 +211,7 @@ class Interpreter:
         """Write `closing` and what follows a plan, and fork; end the path if it can't pay."""
         ids = closing + self.grammar.after_plan
         least = len(ids) + len(self.grammar.join_header) + 1
-        if path.budget.tokens - len(self._closing(path)) < least:
+        if path.budget.tokens - len(self._rules.closing(path)) < least:
             return self._force_close(path, Reason.LENGTH)
         effects: list[Effect] = []
         self._write(effects, path, ids)
@@ -214,9 +223,9 @@ class Interpreter:
         outlines = top.outlines
         budget = path.budget.spend(0, blocks=1)
         share = budget.share(len(outlines), self.limits.max_path_tokens) if outlines else budget
-        headers = [self.grammar.path_header(label) for label in self._labels(outlines)]
+        headers = [self.grammar.path_header(label) for label in self._rules.labels(outlines)]
         longest = max(map(len, headers), default=0)
-        if not outlines or not self._affordable(path, share, longest):
+        if not outlines or not self._rules.affordable(path, share, longest):
             return self._conclude(path, (path.branch,))
         path.budget = budget
         path.children = [path.child(share) for _ in outlines]
@@ -259,38 +268,6 @@ class Interpreter:
         path.machine = path.machine.joined()
         self._write(effects, path, self.grammar.join_header)
         return effects + self._continue(path, joins)
-
-    def _closing(self, path: Path) -> Ids:
-        """What ends the path when the model does not."""
-        return () if path.parent is None else self._close + self.grammar.path_tail
-
-    # -- rules ---------------------------------------------------------------------------
-
-    def _may_fork(self, path: Path) -> bool:
-        """Depth, blocks and a budget that could pay the smallest of forks."""
-        if not self._forks_allowed or path.depth >= self.limits.max_depth:
-            return False
-        smallest_plan = 5 + len(self.grammar.after_plan)  # four tags, a label, what follows
-        budget = path.budget.spend(smallest_plan, blocks=1)
-        share = budget.share(1, self.limits.max_path_tokens)
-        header = len(self.grammar.path_header("1"))
-        return budget.blocks >= 0 and self._affordable(path, share, header)
-
-    def _affordable(self, path: Path, share: Budget, header: int) -> bool:
-        """Each path needs its header, one token and its end; the reserve pays what follows."""
-        ends = header + len(self._close) + len(self.grammar.path_tail)
-        after = len(self.grammar.join_header) + len(self._closing(path))
-        return share.tokens > ends and path.budget.reserve > after
-
-    def _labels(self, outlines: tuple[Ids, ...]) -> list[str]:
-        """The outline's own label where it is well-formed and unique, else its number."""
-        found = [_LABEL.match(self.grammar.tokenizer.decode(ids)) for ids in outlines]
-        own = [match.group(1) if match else None for match in found]
-        counts = Counter(own)
-        return [
-            label if label is not None and counts[label] == 1 else str(number)
-            for number, label in enumerate(own, 1)
-        ]
 
     def _context_of(self, path: Path) -> Context:
         """All that `path` sees: what stands before its block, and what it has itself."""

@@ -1,7 +1,8 @@
 """The state machine of one path: which tags are legal now, and what they do.
 
-Works on token ids. A tag that is not legal in the present phase is literal text. Knows no
-budgets and no siblings (see `interpreter`).
+Works on lexemes (see `scanner`). A tag that is not legal in the present phase is literal text.
+Knows no budgets and no siblings (see `interpreter`). For dialects whose parent waits at a fork;
+the others are read by `promises`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from multiverse_shared.dialect import Tag
 from multiverse_shared.grammar import Grammar, Ids
+from multiverse_shared.scanner import Lexeme
 
 
 class Phase(StrEnum):
@@ -36,7 +38,7 @@ class OpenBlock:
 
 
 class Verdict(StrEnum):
-    """What a token turned out to be."""
+    """What a lexeme turned out to be."""
 
     TEXT = "text"
     TAG = "tag"
@@ -45,7 +47,7 @@ class Verdict(StrEnum):
 
 
 class Irregular(StrEnum):
-    """What a token did that a clean answer would not."""
+    """What a lexeme did that a clean answer would not."""
 
     STRAY_TAG = "stray_tag"  # a tag where it is not legal: literal text
     PLAN_WITHOUT_BLOCK = "plan_without_block"  # the block is opened implicitly
@@ -55,12 +57,12 @@ class Irregular(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """State of one path; `step` gives the next state and what the token was."""
+    """State of one path; `step` gives the next state and what the lexeme was."""
 
     grammar: Grammar
     is_path: bool  # false for the root, which no tag can close
     stack: tuple[OpenBlock, ...] = field(default=())
-    irregular: Irregular | None = None  # what the last token did
+    irregular: Irregular | None = None  # what the last lexeme did
 
     @property
     def top(self) -> OpenBlock | None:
@@ -72,11 +74,11 @@ class Machine:
         top = self.top
         return top if top and top.phase in (Phase.PLAN, Phase.OUTLINE) else None
 
-    def step(self, token: int) -> tuple[Machine, Verdict]:
-        """Read one token id that the model wrote."""
-        tag = self.grammar.tag_of.get(token)
+    def step(self, lexeme: Lexeme) -> tuple[Machine, Verdict]:
+        """Read what the model wrote next."""
+        ids, tag = lexeme.ids, lexeme.tag
         if tag is None:
-            return self._text(token)
+            return self._text(ids), Verdict.TEXT
         machine, irregular = self._tolerant(tag)
         top = machine.top
         match tag, top.phase if top else None:
@@ -89,11 +91,12 @@ class Machine:
                     irregular = Irregular.PLAN_WITHOUT_BLOCK
                 return machine._push(OpenBlock(Phase.PLAN), irregular), Verdict.TAG
             case Tag.OUTLINE_OPEN, Phase.PLAN:
-                return machine._count(phase=Phase.OUTLINE, outline=()), Verdict.TAG
+                return machine._count(ids, phase=Phase.OUTLINE, outline=()), Verdict.TAG
             case Tag.OUTLINE_CLOSE, Phase.OUTLINE:
                 assert top is not None
                 outlines = (*top.outlines, top.outline)
-                return machine._count(phase=Phase.PLAN, outlines=outlines, outline=()), Verdict.TAG
+                closed = machine._count(ids, phase=Phase.PLAN, outlines=outlines, outline=())
+                return closed, Verdict.TAG
             case Tag.PLAN_CLOSE, Phase.PLAN:
                 assert top is not None
                 irregular = None if top.outlines else Irregular.NO_OUTLINES
@@ -104,7 +107,7 @@ class Machine:
                 return machine._pop(), Verdict.TAG
             case Tag.PATH_CLOSE, None if self.is_path:
                 return replace(machine, irregular=irregular), Verdict.PATH_CLOSED
-        return replace(self._text(token)[0], irregular=Irregular.STRAY_TAG), Verdict.TEXT
+        return replace(self._text(ids), irregular=Irregular.STRAY_TAG), Verdict.TEXT
 
     def close_plan(self) -> Machine:
         """The system closes the plan; an outline that is still open does not count."""
@@ -112,10 +115,9 @@ class Machine:
 
     def joined(self) -> Machine:
         """The paths have ended and the join header is written."""
-        header = {self.grammar.tag_of.get(token) for token in self.grammar.join_header}
-        if Tag.JOIN_OPEN in header:
+        if Tag.JOIN_OPEN in self.grammar.join_tags:
             return self._set(phase=Phase.CONCLUSION, outlines=())
-        return self._pop() if Tag.BLOCK_CLOSE in header else self._concluded()
+        return self._pop() if Tag.BLOCK_CLOSE in self.grammar.join_tags else self._concluded()
 
     def abandoned(self) -> Machine:
         """The block is closed without a conclusion."""
@@ -128,13 +130,13 @@ class Machine:
             return self._pop(), Irregular.BLOCK_WITHOUT_END
         return self, None
 
-    def _text(self, token: int) -> tuple[Machine, Verdict]:
+    def _text(self, ids: Ids) -> Machine:
         top = self.top
         if top and top.phase is Phase.OUTLINE:
-            return self._count(outline=(*top.outline, token)), Verdict.TEXT
+            return self._count(ids, outline=top.outline + ids)
         if top and top.phase is Phase.PLAN:
-            return self._count(), Verdict.TEXT
-        return self if self.irregular is None else replace(self, irregular=None), Verdict.TEXT
+            return self._count(ids)
+        return self if self.irregular is None else replace(self, irregular=None)
 
     def _concluded(self) -> Machine:
         """The conclusion is closed; so is the block where the dialect has no tag for that."""
@@ -152,5 +154,5 @@ class Machine:
         top = replace(self.stack[-1], **changes)
         return replace(self, stack=(*self.stack[:-1], top), irregular=irregular)
 
-    def _count(self, **changes: Any) -> Machine:
-        return self._set(plan_tokens=self.stack[-1].plan_tokens + 1, **changes)
+    def _count(self, ids: Ids, **changes: Any) -> Machine:
+        return self._set(plan_tokens=self.stack[-1].plan_tokens + len(ids), **changes)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from multiverse_shared.grammar import Grammar, Ids
 from multiverse_shared.limits import Budget
 from multiverse_shared.machine import Machine, Verdict
+from multiverse_shared.scanner import TagScanner
 from multiverse_shared.tree import Block, Context, Item, Text
 
 
@@ -27,6 +28,7 @@ class Path:
     parent: Path | None
     depth: int
     machine: Machine
+    scanner: TagScanner
     budget: Budget  # what is left
     allotted: Budget  # what it began with
     items: list[_Run | Block] = field(default_factory=list)
@@ -34,18 +36,21 @@ class Path:
     forked: int = 0  # paths it has ever had
     branches: int = 0  # engine branches it has had
     sampled: int = 0
-    verdict: Verdict | None = None  # what the last token of the running branch was
+    verdict: Verdict | None = None  # what the last lexeme of the running branch was
     ended: bool = False
 
     @classmethod
     def root(cls, grammar: Grammar, budget: Budget) -> Path:
-        return cls("0", None, 0, Machine(grammar, is_path=False), budget, budget)
+        machine = Machine(grammar, is_path=False)
+        return cls("0", None, 0, machine, TagScanner(grammar), budget, budget)
 
     def child(self, budget: Budget) -> Path:
         """The next path of this one's open block."""
         self.forked += 1
-        machine = Machine(self.machine.grammar, is_path=True)
-        return Path(f"{self.id}.{self.forked}", self, self.depth + 1, machine, budget, budget)
+        grammar = self.machine.grammar
+        machine, scanner = Machine(grammar, is_path=True), TagScanner(grammar)
+        name = f"{self.id}.{self.forked}"
+        return Path(name, self, self.depth + 1, machine, scanner, budget, budget)
 
     @property
     def branch(self) -> str:

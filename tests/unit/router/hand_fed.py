@@ -61,7 +61,8 @@ class HandFedLink(WorkerLink):
 
 
 def tag(name: Tag) -> int:
-    return served_model().grammar.tags[name]
+    (token,) = served_model().grammar.tags[name]
+    return token
 
 
 def text(words: str) -> list[int]:

@@ -53,7 +53,12 @@ class Stage:
     @classmethod
     def build(cls, **changes: Any) -> Stage:
         """The dialect with some of its fields changed."""
-        tokenizer = TextTokenizer(vocabularies.characters())
+        return cls.over(vocabularies.characters(), **changes)
+
+    @classmethod
+    def over(cls, vocabulary: str, **changes: Any) -> Stage:
+        """The same over another vocabulary."""
+        tokenizer = TextTokenizer(vocabulary)
         eos = tokenizer.token_id(vocabularies.EOS)
         assert eos is not None
         dialect = replace(load_dialect("multiverse"), **changes)

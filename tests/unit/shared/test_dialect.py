@@ -14,6 +14,7 @@ from multiverse_shared.errors import InvalidDialect
 from multiverse_shared.tree import JoinRule
 
 _FOLDER = resources.files("multiverse_shared") / "dialects"
+PROMISES = (Tag.PROMISE_OPEN, Tag.PROMISE_CLOSE, Tag.SYNC)
 VALID: dict[str, Any] = json.loads((_FOLDER / "multiverse.json").read_text("utf-8"))
 
 
@@ -41,7 +42,7 @@ def test_the_multiverse_dialect_is_as_the_paper_spells_it() -> None:
     dialect = load_dialect("multiverse")
     assert dialect.name == "multiverse"
     assert dialect.rule is JoinRule.STITCH
-    assert list(dialect.tags) == list(Tag)
+    assert list(dialect.tags) == [tag for tag in Tag if tag not in PROMISES]
     assert [dialect.tags[tag] for tag in (Tag.BLOCK_OPEN, Tag.PLAN_OPEN, Tag.PATH_CLOSE)] == [
         "<Parallel>",
         "<Goal>",
@@ -65,7 +66,11 @@ def test_an_unknown_dialect_is_refused_with_the_names_of_the_known_ones() -> Non
     [
         (("name",), None, "name"),
         (("name",), 3, "name"),
+        (("parent_waits",), None, "parent_waits"),
+        (("parent_waits",), 1, "parent_waits"),
         (("tags",), [], "tags"),
+        (("tags", "sync"), "<sync/>", "sync"),
+        (("tags", "path_open"), "", "path_open"),
         (("tags", "path_close"), None, "path_close"),
         (("tags", "join_open"), 7, "join_open"),
         (("outline_label",), None, "outline_label"),
@@ -76,6 +81,7 @@ def test_an_unknown_dialect_is_refused_with_the_names_of_the_known_ones() -> Non
         (("templates", "join_header"), None, "join_header"),
         (("rule",), 1, "rule"),
         (("rule",), "stich", "stich"),
+        (("rule",), "reserve", "reserve"),
         (("path_offset",), "0", "path_offset"),
         (("path_offset",), True, "path_offset"),
         (("join_offset",), 0.5, "join_offset"),

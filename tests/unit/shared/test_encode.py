@@ -113,17 +113,17 @@ def typed(tree: TextTree, path: str, grammar: Grammar, out: dict[str, list[int]]
         if isinstance(node, str):
             ids += encode_body(node)
             continue
-        ids += [tags[Tag.BLOCK_OPEN], tags[Tag.PLAN_OPEN]]
+        ids += tags[Tag.BLOCK_OPEN] + tags[Tag.PLAN_OPEN]
         for number, outline in enumerate(node.outlines, 1):
-            ids += [tags[Tag.OUTLINE_OPEN], *encode_body(f"{number}:"), *encode_body(outline)]
-            ids.append(tags[Tag.OUTLINE_CLOSE])
-        ids.append(tags[Tag.PLAN_CLOSE])
+            ids += [*tags[Tag.OUTLINE_OPEN], *encode_body(f"{number}:"), *encode_body(outline)]
+            ids += tags[Tag.OUTLINE_CLOSE]
+        ids += tags[Tag.PLAN_CLOSE]
         for inner in node.paths:
             name = f"{path}.{1 + sum(known.rpartition('.')[0] == path for known in out)}"
             typed(inner, name, grammar, out)
-            out[name].append(tags[Tag.PATH_CLOSE])
+            out[name] += tags[Tag.PATH_CLOSE]
         typed(node.conclusion, path, grammar, out)
-        ids += [tags[Tag.JOIN_CLOSE], tags[Tag.BLOCK_CLOSE]]
+        ids += tags[Tag.JOIN_CLOSE] + tags[Tag.BLOCK_CLOSE]
 
 
 def served(tree: TextTree, grammar: Grammar, eos: int) -> Context:
@@ -163,8 +163,8 @@ def test_tags_in_bodies_stay_text(tree: TextTree) -> None:
         ids = linearise(encode(tree, grammar))
         blocks = [node for node in tree if isinstance(node, TextBlock)]
         paths = sum(len(block.paths) for block in blocks)
-        assert ids.count(grammar.tags[Tag.BLOCK_OPEN]) == len(blocks)
-        assert ids.count(grammar.tags[Tag.PATH_OPEN]) == paths
-        assert ids.count(grammar.tags[Tag.PATH_CLOSE]) == paths
+        assert ids.count(*grammar.tags[Tag.BLOCK_OPEN]) == len(blocks)
+        assert ids.count(*grammar.tags[Tag.PATH_OPEN]) == paths
+        assert ids.count(*grammar.tags[Tag.PATH_CLOSE]) == paths
         spelled = "".join(bodies(tree))
         assert tokenizer.decode(ids).count("<Goal>") == len(blocks) + spelled.count("<Goal>")

@@ -8,6 +8,7 @@ from multiverse_shared.dialect import Tag
 from multiverse_shared.effects import Kind, Tokens
 from multiverse_shared.grammar import Ids
 from multiverse_shared.machine import Machine, Phase, Verdict
+from multiverse_shared.scanner import Lexeme
 from multiverse_shared.tree import Context, Text, linearise
 from tests.unit.shared.fake_engine import Record
 from tests.unit.shared.random_answers import Case, cases, paths_of
@@ -40,12 +41,12 @@ def all_that_is_kept_is_said_by_its_path(case: Case, record: Record) -> None:
 
 def every_path_ends_with_what_closes_a_path(case: Case, record: Record) -> None:
     grammar = case.stage.grammar
-    end = (grammar.tags[Tag.PATH_CLOSE], *grammar.path_tail)
+    end = grammar.tags[Tag.PATH_CLOSE] + grammar.path_tail
     for path, items in paths_of(record.context[1:]):
         if path != "0":
             ids = own_ids(items, written=True)
             assert ids[-len(end) :] == end
-            assert ids[0] == grammar.tags[Tag.PATH_OPEN]
+            assert ids[:1] == grammar.tags[Tag.PATH_OPEN]
 
 
 def a_branch_is_given_exactly_what_its_path_sees(case: Case, record: Record) -> None:
@@ -87,7 +88,8 @@ def nothing_is_sampled_between_a_plan_and_its_join(case: Case, record: Record) -
                     machine = written(machine, token)
                     continue
                 assert machine.top is None or machine.top.phase is not Phase.FORKED
-                machine, verdict = machine.step(token)
+                lexeme = Lexeme((token,), grammar.tag_of.get((token,)))
+                machine, verdict = machine.step(lexeme)
                 assert (verdict is Verdict.TEXT) == (event.kind is Kind.TEXT)
                 if machine.planning:
                     assert machine.planning.plan_tokens <= limits.max_goal_tokens
@@ -96,7 +98,7 @@ def nothing_is_sampled_between_a_plan_and_its_join(case: Case, record: Record) -
 
 def written(machine: Machine, token: int) -> Machine:
     """The machine after a token that the system wrote."""
-    tag = machine.grammar.tag_of.get(token)
+    tag = machine.grammar.tag_of.get((token,))
     if tag is Tag.PLAN_CLOSE:
         return machine.close_plan()
     return machine.joined() if tag is Tag.JOIN_OPEN else machine

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from multiverse_shared.dialect import Tag
+from multiverse_shared.dialect import Tag, load_dialect
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.machine import Irregular, Machine, Phase, Verdict
+from multiverse_shared.scanner import Lexeme, TagScanner
 
 # What brings a path from its beginning into each phase; `|` stands for the join.
 WAYS: dict[Phase | None, str] = {
@@ -40,13 +41,15 @@ TOLERATED = {
 
 
 def read(grammar: Grammar, text: str, *, is_path: bool = False) -> tuple[Machine, list[Verdict]]:
-    """The machine after `text`, and what each of its tokens was."""
+    """The machine after `text`, and what each of its tags and characters was."""
     machine, verdicts = Machine(grammar, is_path), []
     for number, part in enumerate(text.split("|")):
         machine = machine.joined() if number else machine
-        for token in grammar.tokenizer.encode_trusted(part):  # type: ignore[attr-defined]
-            machine, verdict = machine.step(token)
-            verdicts.append(verdict)
+        scanner = TagScanner(grammar)
+        for token in grammar.tokenizer.encode_trusted(part):
+            for lexeme in scanner.feed(token):
+                machine, verdict = machine.step(lexeme)
+                verdicts.append(verdict)
     return machine, verdicts
 
 
@@ -104,13 +107,13 @@ def test_a_path_is_closed_by_its_own_tag_and_the_root_by_none(grammar: Grammar) 
 
 
 @pytest.mark.parametrize("is_path", [False, True])
-@pytest.mark.parametrize("tag", list(Tag))
+@pytest.mark.parametrize("tag", list(load_dialect("multiverse").tags))
 @pytest.mark.parametrize("phase", list(WAYS))
 def test_a_tag_is_structure_in_its_phase_and_text_in_every_other(
     grammar: Grammar, phase: Phase | None, tag: Tag, is_path: bool
 ) -> None:
     before, _ = read(grammar, WAYS[phase], is_path=is_path)
-    after, verdict = before.step(grammar.tags[tag])
+    after, verdict = before.step(Lexeme(grammar.tags[tag], tag))
     if (phase, tag) in LEGAL:
         assert verdict is (Verdict.PLAN_CLOSED if tag is Tag.PLAN_CLOSE else Verdict.TAG)
         assert structure(after) != structure(before)
@@ -129,7 +132,7 @@ def test_a_tag_is_structure_in_its_phase_and_text_in_every_other(
         assert after.irregular is Irregular.STRAY_TAG
 
 
-def test_an_irregularity_is_that_of_the_last_token_only(grammar: Grammar) -> None:
+def test_an_irregularity_is_that_of_the_last_lexeme_only(grammar: Grammar) -> None:
     stray, _ = read(grammar, "ab</Path>")
     assert stray.irregular is Irregular.STRAY_TAG
     assert read(grammar, "ab</Path>c")[0].irregular is None
@@ -167,6 +170,6 @@ def test_the_system_closes_a_plan_without_the_outline_that_is_still_open(grammar
 def test_a_step_does_not_change_the_machine_it_starts_from(grammar: Grammar) -> None:
     machine, _ = read(grammar, WAYS[Phase.PLAN])
     copy = replace(machine)
-    machine.step(grammar.tags[Tag.OUTLINE_OPEN])
+    machine.step(Lexeme(grammar.tags[Tag.OUTLINE_OPEN], Tag.OUTLINE_OPEN))
     machine.close_plan()
     assert machine == copy

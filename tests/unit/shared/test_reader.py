@@ -17,7 +17,8 @@ from multiverse_shared.encode import TextBlock, encode
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.limits import Limits
 from multiverse_shared.machine import Irregular
-from multiverse_shared.reader import Incomplete, Reading, read
+from multiverse_shared.reader import read
+from multiverse_shared.reading import Incomplete, Reading
 from multiverse_shared.tree import Block, Context, linearise, normalise
 
 OUTPUTS = Path(__file__).parents[2] / "data" / "multiverse_outputs.jsonl.gz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -28,6 +29,15 @@ def characters() -> str:
     tokenizer.decoder = decoders.Fuse()
     tokenizer.add_special_tokens(_SPECIAL)
     return str(tokenizer.to_str())
+
+
+@cache
+def spelled() -> str:
+    """The same without tokens for the tags: each is spelled with its characters."""
+    tokenizer = Tokenizer.from_str(characters())
+    data = json.loads(tokenizer.to_str())
+    data["added_tokens"] = [token for token in data["added_tokens"] if token["content"] == EOS]
+    return json.dumps(data)
 
 
 @cache

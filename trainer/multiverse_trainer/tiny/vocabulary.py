@@ -49,9 +49,9 @@ class Vocabulary:
         pieces = re.findall(_PIECE, re.sub(_SPACE, "", text))
         return [self._ids.get(piece, self.unknown) for piece in pieces]
 
-    def token_id(self, token: str) -> int | None:
-        """Id of the control token spelled `token`, if there is one."""
-        return self._ids[token] if token in self._control else None
+    def encode_trusted(self, text: str) -> list[int]:
+        """Id of the control token that `text` spells; ids of plain text otherwise."""
+        return [self._ids[text]] if text in self._control else self.encode(text)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of ids, control tokens spelled out."""
