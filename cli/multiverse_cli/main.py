@@ -36,6 +36,11 @@ class Parallel(StrEnum):
     off = "off"
 
 
+class Positions(StrEnum):
+    trained = "trained"
+    sequential = "sequential"
+
+
 class WeightType(StrEnum):
     f32 = "f32"
     f16 = "f16"
@@ -57,10 +62,18 @@ def serve(
     host: Annotated[str, typer.Option(help="Address of the HTTP API.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the HTTP API.")] = 8000,
     weight_type: Annotated[WeightType, typer.Option(help="Type of the weights.")] = WeightType.f32,
+    positions: Annotated[
+        Positions, typer.Option(help="sequential: without the dialect's offsets.")
+    ] = Positions.trained,
 ) -> None:
     """Serve a model: router and worker on this machine. Ctrl-C ends both."""
     stack = Stack(
-        model, host, port, log_level="INFO", worker_settings={"weight_type": weight_type.value}
+        model,
+        host,
+        port,
+        log_level="INFO",
+        worker_settings={"weight_type": weight_type.value},
+        router_settings={"positions": positions.value},
     )
     try:
         with stack:

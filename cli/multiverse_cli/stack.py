@@ -40,7 +40,7 @@ def _listens(port: int) -> bool:
 class Stack:
     """Use as a context manager: inside it, `url` answers and `/ready` says 200.
 
-    `worker_settings` are fields of WorkerSettings, by name.
+    `worker_settings` are fields of WorkerSettings, `router_settings` of RouterSettings, by name.
     """
 
     model: Path
@@ -48,6 +48,7 @@ class Stack:
     port: int = 0  # 0 picks a free one
     log_level: str = "WARNING"
     worker_settings: dict[str, str] = field(default_factory=dict)
+    router_settings: dict[str, str] = field(default_factory=dict)
     worker_port: int = 0
     _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -69,6 +70,7 @@ class Stack:
             "PORT": str(self.port),
             "WORKER": f"127.0.0.1:{self.worker_port}",
         }
+        router |= {name.upper(): value for name, value in self.router_settings.items()}
         try:
             self._spawn("worker", worker)
             self._wait(lambda: _listens(self.worker_port))
@@ -125,10 +127,15 @@ class Stack:
             time.sleep(POLL_S)
 
     def _ready(self) -> bool:
+        """StackError when the router will not serve the worker's model."""
         try:
-            return httpx.get(f"{self.url}/ready", timeout=1.0, trust_env=False).status_code == 200
+            answer = httpx.get(f"{self.url}/ready", timeout=1.0, trust_env=False)
         except httpx.TransportError:
             return False
+        body = answer.json()
+        if body["status"] == "refused":
+            raise StackError(body["reason"])
+        return answer.status_code == 200
 
     def _check(self) -> None:
         for name, child in self._children.items():

@@ -19,7 +19,7 @@ from multiverse_shared.errors import WorkerUnavailable
 
 def create_app(settings: RouterSettings) -> FastAPI:
     """An application that connects to its worker while it runs."""
-    link = WorkerLink(settings.worker, settings.max_message_mib)
+    link = WorkerLink(settings)
     answers = Answers(link, settings.max_requests)
 
     @asynccontextmanager
@@ -50,6 +50,7 @@ def create_app(settings: RouterSettings) -> FastAPI:
             body = {"status": "ready", "model": link.model.name, "running": answers.running}
             return JSONResponse(body)
         except WorkerUnavailable as error:
-            return JSONResponse({"status": "not ready", "reason": error.message}, 503)
+            status = "refused" if link.refused else "not ready"
+            return JSONResponse({"status": status, "reason": error.message}, 503)
 
     return app

@@ -237,6 +237,7 @@ class Coordinator:
                 parallelism=round(counts.parallelism, 4),
                 cached_tokens=self._cached,
                 reused_tokens=self._reused,
+                irregular=dict(self._interpreter.irregular),
             )
         )
         self._emit(FinishEvent(reason.value))

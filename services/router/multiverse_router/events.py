@@ -71,6 +71,7 @@ class UsageEvent:
     parallelism: float
     cached_tokens: int  # of the prompt, found in the cache
     reused_tokens: int  # by paths and joins
+    irregular: dict[str, int]  # what broke the dialect's grammar: class and how often
 
 
 @dataclass(frozen=True, slots=True)

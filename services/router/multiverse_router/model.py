@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.chat_template import ChatTemplate
+from multiverse_router.settings import Positions
+from multiverse_shared.dialect import Dialect
 from multiverse_shared.errors import InvalidModel
 from multiverse_shared.grammar import Grammar
 from multiverse_shared.model_card import ModelCard
@@ -29,14 +31,20 @@ class ServedModel:
     tokenizer: TextTokenizer
     template: ChatTemplate
     grammar: Grammar
+    positions: Positions
     prompt_suffix: str
     eos: tuple[int, ...]
     context_length: int
     kv_cells: int
 
     @classmethod
-    def of(cls, info: pb.GetModelInfoResponse, files: Mapping[str, bytes]) -> ServedModel:
-        """InvalidModel names the file that is missing or wrong."""
+    def of(
+        cls,
+        info: pb.GetModelInfoResponse,
+        files: Mapping[str, bytes],
+        positions: Positions = Positions.TRAINED,
+    ) -> ServedModel:
+        """InvalidModel names the file that is missing or wrong, or what can't be served."""
         for name in ("tokenizer.json", "multiverse.json"):
             if name not in files:
                 raise InvalidModel(f"the worker of {info.model} serves no {name}")
@@ -48,7 +56,8 @@ class ServedModel:
             digest=info.files_digest,
             tokenizer=tokenizer,
             template=_template(files, config),
-            grammar=Grammar.bind(card.dialect, tokenizer),
+            grammar=Grammar.bind(_servable(card.dialect, info, positions), tokenizer),
+            positions=positions,
             prompt_suffix=card.prompt_suffix,
             eos=_eos(_json(files, "generation_config.json"), config, tokenizer),
             context_length=info.context_length,
@@ -80,6 +89,26 @@ class ServedModel:
                         message["content"] += self.prompt_suffix
                     break
         return tuple(self.template.encode(chat, self.tokenizer))
+
+
+def _servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positions) -> Dialect:
+    """The dialect as this worker can serve it."""
+    if not dialect.parent_waits:
+        raise InvalidModel(
+            f"dialect {dialect.name!r} can be read (`multiverse parse`), but not served yet",
+            field="dialect",
+        )
+    if positions is Positions.SEQUENTIAL:
+        return replace(dialect, path_offset=0, join_offset=0)
+    repeats = dialect.path_offset or dialect.join_offset
+    if repeats and pb.CAPABILITY_FREE_POSITIONS not in info.capabilities:
+        raise InvalidModel(
+            f"dialect {dialect.name!r} was trained with offset positions, which the engine "
+            f"{info.engine!r} can't give; set MULTIVERSE_ROUTER_POSITIONS=sequential to serve it "
+            "without them",
+            field="positions",
+        )
+    return dialect
 
 
 def _json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:

@@ -18,7 +18,8 @@ import grpc
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_router.model import ServedModel
-from multiverse_shared.errors import MultiverseError, WorkerUnavailable
+from multiverse_router.settings import Positions, RouterSettings
+from multiverse_shared.errors import InvalidRequest, MultiverseError, WorkerUnavailable
 
 CONNECT_TIMEOUT_S = 10.0
 FIRST_RETRY_S = 0.1
@@ -76,9 +77,10 @@ class Channel:
 class WorkerLink:
     """Run `run` in a task for as long as the router lives."""
 
-    def __init__(self, address: str, max_message_mib: int) -> None:
-        self._address = address
-        size = max_message_mib << 20
+    def __init__(self, settings: RouterSettings) -> None:
+        self._address = settings.worker
+        self._positions = settings.positions
+        size = settings.max_message_mib << 20
         self._options = [
             ("grpc.max_receive_message_length", size),
             ("grpc.max_send_message_length", size),
@@ -93,6 +95,7 @@ class WorkerLink:
         self._has_commands = asyncio.Event()
         self._model: ServedModel | None = None
         self._reason = "not connected yet"
+        self.refused = False  # the worker is there, but its model can't be served
 
     @property
     def model(self) -> ServedModel:
@@ -142,11 +145,12 @@ class WorkerLink:
                 async with grpc.aio.insecure_channel(self._address, self._options) as channel:
                     stub = EngineServiceStub(channel)
                     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                        model = await _fetch_model(stub)
+                        model = await _fetch_model(stub, self._positions)
                     delay = FIRST_RETRY_S
                     await self._serve(stub, model)
             except (grpc.aio.AioRpcError, TimeoutError, MultiverseError) as error:
                 self._reason = _describe(error)
+                self.refused = isinstance(error, InvalidRequest)
                 _raise_if_cancelled()
             finally:
                 self._lost()
@@ -159,6 +163,7 @@ class WorkerLink:
         call = stub.Run()
         sender = asyncio.create_task(self._send_commands(call))
         self._model = model
+        self.refused = False
         log.info("worker %s serves %s", self._address, model.name)
         try:
             async for frame in call:
@@ -200,13 +205,13 @@ class WorkerLink:
             channel.put(WorkerUnavailable(f"worker {self._address}: {self._reason}"))
 
 
-async def _fetch_model(stub: EngineServiceStub) -> ServedModel:
+async def _fetch_model(stub: EngineServiceStub, positions: Positions) -> ServedModel:
     info = await stub.GetModelInfo(pb.GetModelInfoRequest())
     files: dict[str, bytearray] = {}
     chunks: AsyncIterator[pb.GetModelFilesResponse] = stub.GetModelFiles(pb.GetModelFilesRequest())
     async for chunk in chunks:
         files.setdefault(chunk.name, bytearray()).extend(chunk.data)
-    return ServedModel.of(info, {name: bytes(data) for name, data in files.items()})
+    return ServedModel.of(info, {name: bytes(data) for name, data in files.items()}, positions)
 
 
 def _raise_if_cancelled() -> None:

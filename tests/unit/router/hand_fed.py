@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel
+from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.dialect import Tag
 from multiverse_shared.limits import Limits
@@ -17,7 +18,7 @@ class HandFedLink(WorkerLink):
     """Connected from the start, to nobody."""
 
     def __init__(self, served: ServedModel | None = None) -> None:
-        super().__init__("nobody:1", 4)
+        super().__init__(RouterSettings(worker="nobody:1"))
         self._model = served or served_model()
         self.granted: set[str] = set()
 

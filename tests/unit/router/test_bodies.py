@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound
+from multiverse_shared.limits import Limits
 from tests.unit.router.served import SUFFIX, served_model, tokenizer
 
 SETTINGS = RouterSettings(default_max_tokens=500)
@@ -45,10 +47,11 @@ def request(served: ServedModel, prompt: str = "x", **fields: Any) -> AnswerRequ
         ({"max_tokens": 1.5}, "max_tokens"),
         ({"max_critical_tokens": 0}, "max_critical_tokens"),
         ({"max_paths": 0}, "max_paths"),
-        ({"max_paths": 65}, "max_paths"),
         ({"max_depth": -1}, "max_depth"),
-        ({"max_depth": 17}, "max_depth"),
         ({"max_path_tokens": 0}, "max_path_tokens"),
+        ({"max_goal_tokens": 0}, "max_goal_tokens"),
+        ({"max_live_paths": 0}, "max_live_paths"),
+        ({"max_blocks": -1}, "max_blocks"),
         ({"deadline_s": 0}, "deadline_s"),
         ({"deadline_s": float("nan")}, "deadline_s"),
         ({"deadline_s": 1e6}, "deadline_s"),
@@ -62,6 +65,21 @@ def test_a_wrong_field_is_refused_by_its_name(fields: dict[str, Any], where: str
     with pytest.raises(ValidationError) as caught:
         GenerateBody(**{"prompt": "x", **fields})
     assert caught.value.errors()[0]["loc"][0] == where
+
+
+@pytest.mark.parametrize("name", ["max_paths", "max_live_paths", "max_depth", "max_blocks"])
+def test_the_server_sets_how_much_may_be_asked_for(name: str) -> None:
+    most = getattr(SETTINGS, name.replace("max_", "most_"))
+    assert getattr(request(served_model(), **{name: most}).limits, name) == most
+    with pytest.raises(InvalidRequest, match=f"{most} is allowed") as caught:
+        request(served_model(), **{name: most + 1})
+    assert caught.value.field == name
+
+
+def test_every_limit_of_an_answer_can_be_asked_for() -> None:
+    asked = {field.name: 3 for field in fields(Limits) if field.name != "max_total_tokens"}
+    wanted = request(served_model(), max_tokens=7, **asked)
+    assert asdict(wanted.limits) == {"max_total_tokens": 7, **asked}
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ EVENTS: list[tuple[AnswerEvent, dict[str, object]]] = [
         {"type": "join", "path": "0", "k": 2, "paths": ["0.1", "0.2"]},
     ),
     (
-        UsageEvent(3, 20, 4, 10, 2.0, 1, 5),
+        UsageEvent(3, 20, 4, 10, 2.0, 1, 5, {"stray_tag": 2}),
         {
             "type": "usage",
             "prompt_tokens": 3,
@@ -48,6 +48,7 @@ EVENTS: list[tuple[AnswerEvent, dict[str, object]]] = [
             "parallelism": 2.0,
             "cached_tokens": 1,
             "reused_tokens": 5,
+            "irregular": {"stray_tag": 2},
         },
     ),
     (FinishEvent("stop"), {"type": "finish", "reason": "stop"}),

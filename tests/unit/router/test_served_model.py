@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
+from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.model import ServedModel
+from multiverse_router.settings import Positions
 from multiverse_shared.errors import InvalidModel, MultiverseError
 from tests.unit.router.served import EOS, SUFFIX, model_files, model_info, served_model, tokenizer
 
@@ -54,6 +57,29 @@ def test_an_unreadable_file_is_an_invalid_model(
     """Any other exception would end the link to the worker for good."""
     with pytest.raises(InvalidModel, match=named):
         ServedModel.of(model_info(), model_files(**changes))
+
+
+def card(dialect: str) -> bytes:
+    return json.dumps({"dialect": dialect, "prompt_suffix": ""}).encode()
+
+
+def test_offset_positions_need_an_engine_that_can_give_them() -> None:
+    files, able = model_files(multiverse_json=card("multiverse-qwen")), model_info()
+    with pytest.raises(InvalidModel, match="MULTIVERSE_ROUTER_POSITIONS=sequential") as caught:
+        ServedModel.of(model_info(), files)
+    assert caught.value.field == "positions"
+    able.capabilities.append(pb.CAPABILITY_FREE_POSITIONS)
+    trained = ServedModel.of(able, files).grammar.dialect
+    assert (trained.path_offset, trained.join_offset) == (-1, -1)
+    sequential = ServedModel.of(model_info(), files, Positions.SEQUENTIAL)
+    assert sequential.grammar.dialect == replace(trained, path_offset=0, join_offset=0)
+    assert sequential.positions is Positions.SEQUENTIAL
+
+
+@pytest.mark.parametrize("dialect", ["pasta", "pasta-reserve"])
+def test_a_dialect_whose_parent_does_not_wait_is_refused(dialect: str) -> None:
+    with pytest.raises(InvalidModel, match="can be read"):
+        ServedModel.of(model_info(), model_files(multiverse_json=card(dialect)))
 
 
 def test_the_end_of_sequence_is_the_generation_configs_else_the_tokenizers() -> None:

@@ -9,9 +9,17 @@ from contextlib import AsyncExitStack
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import WorkerUnavailable
-from tests.unit.router.scripted_worker import END, ScriptedWorker, linked, reason, serving
+from tests.unit.router.scripted_worker import (
+    END,
+    ScriptedWorker,
+    linked,
+    reason,
+    serving,
+    settings_for,
+)
 
 POLL_S = 0.01
 
@@ -121,7 +129,7 @@ async def test_a_link_that_is_ended_as_its_worker_goes_away_ends() -> None:
     """Both happen at once when a whole set-up is stopped. Tried often: it is a race."""
     for _ in range(10):
         async with serving(ScriptedWorker()) as port:
-            link = WorkerLink(f"127.0.0.1:{port}", 4)
+            link = WorkerLink(settings_for(port))
             task = asyncio.create_task(link.run())
             await eventually(lambda link=link: not reason(link))
         task.cancel()
@@ -153,6 +161,22 @@ async def test_a_worker_with_a_bad_file_does_not_end_the_link(name: str, content
         await eventually(lambda: not reason(link))
 
 
+async def test_a_model_that_can_not_be_served_is_refused_until_it_can() -> None:
+    """As opposed to a worker that is not there: whoever waits need not wait on."""
+    worker = ScriptedWorker()
+    card = worker.files["multiverse.json"]
+    worker.files["multiverse.json"] = b'{"dialect": "none", "prompt_suffix": ""}'
+    async with linked(1) as (link, _):
+        await eventually(lambda: "UNAVAILABLE" in reason(link))
+        assert not link.refused
+    async with serving(worker) as port, linked(port) as (link, _):
+        await eventually(lambda: link.refused)
+        assert "none" in reason(link)
+        worker.files["multiverse.json"] = card
+        await eventually(lambda: not reason(link))
+        assert not link.refused
+
+
 async def test_ending_the_link_leaves_no_task_behind() -> None:
     before = asyncio.all_tasks()
     async with serving(ScriptedWorker()) as port, linked(port) as (link, _):
@@ -161,6 +185,6 @@ async def test_ending_the_link_leaves_no_task_behind() -> None:
 
 
 def test_a_command_without_a_connection_is_dropped() -> None:
-    link = WorkerLink("nobody:1", 4)
+    link = WorkerLink(RouterSettings(worker="nobody:1"))
     link.send(pb.RunRequest(release=pb.Release(lease="x")))
     assert not link._commands

@@ -12,8 +12,10 @@ from multiverse_router.request import AnswerRequest, Parallel
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound
 from multiverse_shared.limits import Limits
+from multiverse_shared.tree import JoinRule
 
 Positive = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[int, Field(ge=0)]
 
 
 def _encodable(text: str) -> str:
@@ -55,15 +57,33 @@ class ParallelOptions(_Body):
     parallel: Parallel = Parallel.AUTO
     tags: Literal["keep", "strip"] = Field("keep", description="structure in the text")
     max_critical_tokens: Positive | None = Field(None, description="tokens on the longest chain")
-    max_paths: Annotated[int, Field(ge=1, le=64)] | None = None
-    max_depth: Annotated[int, Field(ge=0, le=16)] | None = None
+    max_paths: Positive | None = Field(None, description="per block")
+    max_depth: NotNegative | None = Field(None, description="blocks inside blocks")
     max_path_tokens: Positive | None = None
+    max_goal_tokens: Positive | None = None
+    max_blocks: NotNegative | None = None
+    max_live_paths: Positive | None = Field(None, description="decoded at once; more queue")
     deadline_s: Annotated[float, Field(gt=0, le=86400)] | None = None
 
-    def limits(self, max_tokens: int) -> dict[str, int]:
-        names = ("max_critical_tokens", "max_paths", "max_depth", "max_path_tokens")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return {"max_total_tokens": max_tokens, **given}
+    def limits(self, settings: RouterSettings) -> dict[str, int]:
+        """Those that are given. InvalidRequest for one above what the server allows."""
+        given = {name: getattr(self, name) for name in _LIMITS if getattr(self, name) is not None}
+        for name, value in given.items():
+            most = getattr(settings, name.replace("max_", "most_"), value)
+            if value > most:
+                raise InvalidRequest(f"{name} is {value}, {most} is allowed here", field=name)
+        return given
+
+
+_LIMITS = (
+    "max_critical_tokens",
+    "max_paths",
+    "max_live_paths",
+    "max_depth",
+    "max_path_tokens",
+    "max_goal_tokens",
+    "max_blocks",
+)
 
 
 class GenerateBody(Decoding, ParallelOptions):
@@ -126,7 +146,9 @@ def answer_request(
         raise InvalidRequest("the prompt has no tokens; write something", field="messages")
     room = max(1, model.room(len(prompt)))
     total = max_tokens or min(settings.default_max_tokens, room)
-    limits = options.limits(total)
+    if model.grammar.dialect.rule is JoinRule.LINEAR:  # a closed block stands one after another
+        total = min(total, room)
+    limits = {"max_total_tokens": total, **options.limits(settings)}
     limits["max_critical_tokens"] = min(limits.get("max_critical_tokens", total), room)
     seed = body.seed if body.seed is not None else secrets.randbits(63)
     return AnswerRequest(

@@ -31,7 +31,17 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
     @router.get("/v1/models")
     async def models() -> dict[str, Any]:
         model = answers.model
-        entry = {"id": model.name, "object": "model", "created": 0, "owned_by": "multiverse"}
+        entry = {
+            "id": model.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "multiverse",
+            "multiverse": {
+                "dialect": model.grammar.dialect.name,
+                "positions": model.positions.value,
+                "context_length": model.context_length,
+            },
+        }
         return {"object": "list", "data": [entry]}
 
     @router.post("/v1/chat/completions")
@@ -138,5 +148,6 @@ def _extension(usage: UsageEvent, reason: str) -> dict[str, Any]:
         "critical_path_tokens": usage.critical_path_tokens,
         "parallelism": usage.parallelism,
         "reused_tokens": usage.reused_tokens,
+        "irregular": usage.irregular,
         "finish_reason": reason,
     }
