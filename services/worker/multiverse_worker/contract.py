@@ -31,7 +31,7 @@ class BranchId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is drawn. Frozen: branches never share changing settings."""
+    """How the next token is drawn (see `sampling`). Frozen: branches never share settings."""
 
     temperature: float = 0.0  # 0: greedy
     top_p: float = 1.0
@@ -41,6 +41,13 @@ class Sampling:
     draws: int = 0  # index of the first draw
     banned: tuple[Ids, ...] = ()  # sequences: the last id is left out behind the others
     logprobs: bool = False
+    top_logprobs: int = 0  # how many of the most probable ids are reported with theirs
+    min_p: float = 0.0  # 0: off
+    presence_penalty: float = 0.0  # 0: off
+    frequency_penalty: float = 0.0  # 0: off
+    repetition_penalty: float = 1.0  # 1: off
+    penalised_from: int = 0  # linear index in the context from which ids count for penalties
+    logit_bias: tuple[tuple[int, float], ...] = ()  # added to the logits of ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +88,22 @@ class Finish:
     error: MultiverseError | None = None
 
 
+class TopLogprobs(NamedTuple):
+    """The most probable ids at one place, most probable first."""
+
+    ids: Ids
+    logprobs: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
     """What one step did to one branch."""
 
     branch: BranchId
     ids: Ids = ()
-    logprobs: tuple[float, ...] = ()
+    logprobs: tuple[float, ...] = ()  # of each of `ids`, if asked for
     finish: Finish | None = None
+    top_logprobs: tuple[TopLogprobs, ...] = ()  # at the place of each of `ids`, if asked for
 
 
 class Capability(StrEnum):

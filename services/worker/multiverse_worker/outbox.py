@@ -28,6 +28,7 @@ class Outbox:
                 pending.ids + update.ids,
                 pending.logprobs + update.logprobs,
                 update.finish or pending.finish,
+                pending.top_logprobs + update.top_logprobs,
             )
         self._updates[number] = update
         self._filled.set()

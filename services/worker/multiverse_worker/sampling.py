@@ -1,19 +1,78 @@
 """Drawing the next token from a row of logits.
 
-Randomness is counter-based: the draw with index i of a path is a function of (seed, path, i),
-so a replay from any token goes on alike. Knows no engine.
+In this order: the rules of `logit_rules` change logits x (penalties, bias, bans), then
+
+    temperature 0: the id of the largest x, the lower one on a tie; else
+    p(i) ~ w(i) = exp((x(i) - max x) / temperature)
+    top-k: the k largest x
+    top-p: of these, the fewest most probable whose w add up to top_p of the w of all of these
+    min-p: of these, those with w >= min_p (the most probable id has w = 1)
+    draw: the first id, in the order of ids, at which the sum of w exceeds u * (sum of all w)
+
+Ties at a border go to the lower id. Ranks and sums are in float64, so what is left equals that of
+a full sort. Randomness is counter-based: u of the draw with index i of a path is a function of
+(seed, path, i), so a replay from any token goes on alike; in the order of ids, noise in the
+logits moves borders between tokens by no more than itself. Knows no engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
 
-from multiverse_worker.contract import Ids, Logits, Sampling
+from multiverse_worker.contract import Logits, Sampling
+from multiverse_worker.logit_rules import LogitRules
+from multiverse_worker.truncation import Indices, Wide, largest, nucleus
 
-_FIRST_CANDIDATES = 128
+
+class Sampler:
+    """Draws the tokens of one branch; `seen` are the ids of its context that penalties count."""
+
+    def __init__(self, sampling: Sampling, seen: Iterable[int] = ()) -> None:
+        self._sampling = sampling
+        self._rules = LogitRules(sampling, seen)
+
+    def next(self, logits: Logits, taken: Sequence[int]) -> int:
+        """The id drawn from `logits` [vocab] by a branch that has taken `taken`."""
+        return draw(self._rules.apply(logits, taken), self._sampling, len(taken))
+
+    def take(self, token: int) -> None:
+        """The branch has taken `token`, drawn or scripted."""
+        self._rules.take(token)
+
+
+def draw(logits: Logits, sampling: Sampling, index: int) -> int:
+    """The id of the branch's draw number `index`, from logits that the rules are applied to."""
+    if sampling.temperature <= 0:
+        return int(logits.argmax())
+    ids, weights = distribution(logits, sampling)
+    cumulative = weights.cumsum()
+    point = uniform(sampling.seed, sampling.stream, sampling.draws + index) * cumulative[-1]
+    at = int(np.searchsorted(cumulative, point, side="right"))
+    if at == len(weights):  # the product was rounded up
+        at = int(np.flatnonzero(weights)[-1])
+    return int(ids[at]) if ids is not None else at
+
+
+def distribution(logits: Logits, sampling: Sampling) -> tuple[Indices | None, Wide]:
+    """The ids that truncation leaves, ascending (None: all), and their weights."""
+    ids: Indices | None = None
+    peak = logits.max()
+    if 0 < sampling.top_k < len(logits):
+        ids = largest(logits, sampling.top_k)
+        logits = logits[ids]
+    with np.errstate(over="ignore"):  # a vanishing temperature: all but the largest weigh 0
+        depths = np.subtract(peak, logits, dtype=np.float64) / sampling.temperature
+    weights = np.exp(-depths)
+    if 0 < sampling.top_p < 1:
+        kept = nucleus(depths, weights, sampling.top_p)
+        ids, weights = kept if ids is None else ids[kept], weights[kept]
+    if sampling.min_p > 0:
+        kept = np.flatnonzero(weights >= sampling.min_p)
+        ids, weights = kept if ids is None else ids[kept], weights[kept]
+    return ids, weights
 
 
 def uniform(seed: int, stream: str, index: int) -> float:
@@ -23,71 +82,3 @@ def uniform(seed: int, stream: str, index: int) -> float:
     state.update(index.to_bytes(8, "little"))
     state.update(stream.encode())
     return (int.from_bytes(state.digest(), "little") >> 11) * 2.0**-53
-
-
-def sample(logits: Logits, sampling: Sampling, index: int, sampled: Sequence[int] = ()) -> int:
-    """The token id drawn from one row of logits [vocab].
-
-    `index` counts the branch's draws, `sampled` are the ids it has drawn.
-    """
-    banned = [ids[-1] for ids in sampling.banned if _follows(ids[:-1], sampled)]
-    if banned:
-        logits = logits.copy()
-        logits[banned] = -np.inf
-    if sampling.temperature <= 0:
-        return int(logits.argmax())
-    with np.errstate(over="ignore"):  # a vanishing temperature: all but the largest are -inf
-        scaled = (logits - logits.max()) / np.float32(sampling.temperature)
-    probabilities, ids = _candidates(scaled, sampling)
-    point = uniform(sampling.seed, sampling.stream, sampling.draws + index)
-    cumulative = probabilities.cumsum()
-    at = int(np.searchsorted(cumulative, point * cumulative[-1], side="right"))
-    return int(ids[min(at, len(ids) - 1)])
-
-
-def _follows(ids: Ids, sampled: Sequence[int]) -> bool:
-    """Whether `sampled` ends with `ids`."""
-    return not ids or tuple(sampled[-len(ids) :]) == ids
-
-
-def logprob(logits: Logits, token: int) -> float:
-    """Natural logarithm of the probability of `token` under one row of logits."""
-    peak = logits.max()
-    total = np.log(np.exp(logits - peak, dtype=np.float64).sum())
-    return float(logits[token] - peak - total)
-
-
-def _candidates(
-    scaled: Logits, sampling: Sampling
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.intp]]]:
-    """Probabilities and ids left by top-k and top-p, most probable first, lower id on ties.
-
-    Only as many entries are sorted as the nucleus needs.
-    """
-    vocab = len(scaled)
-    weights = np.exp(scaled, dtype=np.float64)
-    keep = sampling.top_k if 0 < sampling.top_k < vocab else vocab
-    nucleus = sampling.top_p if 0 < sampling.top_p < 1 else 1.0
-    width = min(keep, vocab if nucleus == 1.0 else _FIRST_CANDIDATES)
-    total = weights.sum() if keep == vocab else np.partition(weights, vocab - keep)[-keep:].sum()
-    while True:
-        ids = _largest(weights, width)
-        chosen = weights[ids]
-        if nucleus == 1.0:
-            return chosen, ids
-        if width == keep or chosen.sum() >= nucleus * total:
-            last = int(np.searchsorted(chosen.cumsum(), nucleus * total)) + 1
-            return chosen[:last], ids[:last]
-        width = min(keep, width * 4)
-
-
-def _largest(
-    weights: np.ndarray[tuple[int], np.dtype[np.float64]], width: int
-) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Ids of the `width` largest weights, largest first, lower id on ties."""
-    if width < len(weights):
-        threshold = np.partition(weights, len(weights) - width)[len(weights) - width]
-        ids = np.flatnonzero(weights >= threshold)
-    else:
-        ids = np.arange(len(weights))
-    return ids[np.argsort(-weights[ids], kind="stable")][:width]

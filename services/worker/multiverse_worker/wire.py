@@ -45,6 +45,13 @@ def start_of(message: pb.Start, stream: int) -> Start:
             draws=sampling.draws,
             banned=tuple(tuple(sequence.ids) for sequence in sampling.banned),
             logprobs=sampling.logprobs,
+            top_logprobs=sampling.top_logprobs,
+            min_p=sampling.min_p,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            repetition_penalty=sampling.repetition_penalty or 1.0,
+            penalised_from=sampling.penalised_from,
+            logit_bias=tuple(sorted(sampling.logit_bias.items())),
         ),
         stops=tuple(Stop(tuple(s.ids), tuple(s.tail), not s.drop) for s in message.stops),
         max_tokens=message.max_tokens,
@@ -79,8 +86,13 @@ def frame_of(updates: Iterable[Update]) -> pb.RunResponse:
 
 def _update(update: Update) -> pb.Update:
     finish = _finish(update.finish) if update.finish else None
+    top = [pb.TopLogprobs(ids=top.ids, logprobs=top.logprobs) for top in update.top_logprobs]
     return pb.Update(
-        branch=update.branch.number, ids=update.ids, logprobs=update.logprobs, finish=finish
+        branch=update.branch.number,
+        ids=update.ids,
+        logprobs=update.logprobs,
+        finish=finish,
+        top_logprobs=top,
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from multiverse_shared.errors import NotFound
 from multiverse_shared.tree import Block, Context, Text, count
-from multiverse_worker.contract import Ids
+from multiverse_worker.contract import Ids, Sampling
 from tests.unit.worker.client import Client, Outcome, text
 
 HEADER, TAIL, JOIN = 5, 6, 7  # ids that the "system" writes
@@ -26,6 +26,7 @@ class Answer:
     path: int = 8
     conclusion: int = 4
     vocab: int = 48
+    sampling: Sampling = field(default_factory=Sampling)  # penalties count what is not the prompt
 
     @property
     def tokens(self) -> int:
@@ -58,7 +59,10 @@ class Answer:
         return (header, Text((*end.ids, TAIL))), end
 
     async def _ended(self, *context: Any, **fields: Any) -> Outcome:
-        outcome = await self.client.ended(*context, request=self.request, **fields)
+        sampling = replace(self.sampling, penalised_from=count((self.prompt,)))
+        outcome = await self.client.ended(
+            *context, request=self.request, sampling=sampling, **fields
+        )
         known = isinstance(outcome.finish.error, NotFound)
         assert known or outcome.finish.error is None, outcome.finish
         return outcome

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
-from multiverse_worker.contract import BranchId, Finish, FinishReason, Ids, Update
+from multiverse_worker.contract import (
+    BranchId,
+    Finish,
+    FinishReason,
+    Ids,
+    TopLogprobs,
+    Update,
+)
 from multiverse_worker.outbox import Outbox
 
 
 def update(branch: int, *ids: int, logprobs: tuple[float, ...] = (), end: bool = False) -> Update:
     finish = Finish(FinishReason.LENGTH, lease="1-0") if end else None
-    return Update(BranchId(1, branch), ids, logprobs, finish)
+    top = tuple(
+        TopLogprobs((token,), (logprob,)) for token, logprob in zip(ids, logprobs, strict=False)
+    )
+    return Update(BranchId(1, branch), ids, logprobs, finish, top)
 
 
 async def test_updates_of_a_branch_are_merged_in_order() -> None:
@@ -21,6 +31,7 @@ async def test_updates_of_a_branch_are_merged_in_order() -> None:
     [merged] = await outbox.take()
     assert merged.ids == (10, 11, 12, 13)
     assert merged.logprobs == (-0.5, -1.0, -2.0, -3.0)
+    assert [top.ids for top in merged.top_logprobs] == [(10,), (11,), (12,), (13,)]
     assert merged.finish is not None
     assert merged.finish.lease == "1-0"
 

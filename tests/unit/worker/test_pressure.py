@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from multiverse_shared.errors import CapacityExceeded
 from multiverse_shared.tree import Block, Context
-from multiverse_worker.contract import FinishReason, Ids
+from multiverse_worker.contract import FinishReason, Ids, Sampling
 from tests.unit.worker.answers import answers
 from tests.unit.worker.client import Client, assert_nothing_held, text
 from tests.unit.worker.symbolic import expected_greedy, library_of, symbolic_engine
 
+GREEDY = Sampling()
 LONG_PROMPT = text(*range(1, 31))
 ONE_PATH: Context = (LONG_PROMPT, Block(((text(31, 32),),)), text(33))
 
 
-def run_answers(number: int, *, limit: int = 4000, **options: Any) -> list[list[Ids]]:
+def run_answers(
+    number: int, *, limit: int = 4000, sampling: Sampling = GREEDY, **options: Any
+) -> list[list[Ids]]:
     """What `number` requests at once say; nothing may be left behind."""
     with symbolic_engine(**options) as engine:
         client = Client(engine, limit=limit)
-        said = client.drive(*(answer.run() for answer in answers(client, number)))
+        wanted = answers(client, number, sampling=sampling)
+        said = client.drive(*(answer.run() for answer in wanted))
         engine.drop_cached()
         assert_nothing_held(engine)
     return said
@@ -196,3 +201,12 @@ def test_idle_contexts_keep_to_their_cap_after_a_join_too() -> None:
         end = client.run(prompt, block, text(3), consumes=tuple(ends)).finish
         engine.release(end.lease)
         assert 256 - engine.cache.ledger.free <= 64
+
+
+def test_penalties_survive_branches_that_are_put_back_and_computed_again() -> None:
+    """What was sampled before, and the paths of a join, count as in a quiet run."""
+    sampling = Sampling(1.0, 0.9, seed=3, frequency_penalty=0.4, repetition_penalty=1.3)
+    quiet = run_answers(6, sampling=sampling)
+    cells = int(1.3 * largest_tree())
+    assert run_answers(6, sampling=sampling, sequences=5, kv_cells=cells, batch_tokens=16) == quiet
+    assert run_answers(6, sampling=replace(sampling, frequency_penalty=0.0)) != quiet

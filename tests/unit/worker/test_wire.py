@@ -25,6 +25,7 @@ from multiverse_worker.contract import (
     Load,
     Sampling,
     Start,
+    TopLogprobs,
     Update,
 )
 from multiverse_worker.wire import context_of, frame_of, load_of, start_of
@@ -84,6 +85,13 @@ def test_every_field_of_a_start_arrives() -> None:
             draws=9,
             banned=[pb.Ids(ids=[4])],
             logprobs=True,
+            top_logprobs=5,
+            min_p=0.125,
+            presence_penalty=-0.5,
+            frequency_penalty=1.5,
+            repetition_penalty=1.25,
+            penalised_from=17,
+            logit_bias={9: -100, 3: 2.5},
         ),
         stops=[pb.Stop(ids=[5, 6], tail=[7]), pb.Stop(ids=[8], drop=True)],
         max_tokens=11,
@@ -96,7 +104,23 @@ def test_every_field_of_a_start_arrives() -> None:
         request="r",
         context=(Text((1, 2)),),
         max_tokens=11,
-        sampling=Sampling(0.5, 0.25, 40, 2**64 - 1, "0.1", 9, ((4,),), True),
+        sampling=Sampling(
+            temperature=0.5,
+            top_p=0.25,
+            top_k=40,
+            seed=2**64 - 1,
+            stream="0.1",
+            draws=9,
+            banned=((4,),),
+            logprobs=True,
+            top_logprobs=5,
+            min_p=0.125,
+            presence_penalty=-0.5,
+            frequency_penalty=1.5,
+            repetition_penalty=1.25,
+            penalised_from=17,
+            logit_bias=((3, 2.5), (9, -100.0)),
+        ),
         stops=(Stop((5, 6), (7,)), Stop((8,), keep=False)),
         length_tail=(12, 13),
         block=BranchId(2, 3),
@@ -138,10 +162,15 @@ def test_a_frame_carries_tokens_and_the_end() -> None:
         reused_tokens=3,
         context_tokens=9,
     )
-    frame = frame_of([Update(BranchId(2, 4), (1, 2), (-0.5, -0.25), finish)])
+    top = (TopLogprobs((1, 7), (-0.5, -1.5)), TopLogprobs((7, 2), (-0.125, -0.25)))
+    frame = frame_of([Update(BranchId(2, 4), (1, 2), (-0.5, -0.25), finish, top)])
     [update] = pb.RunResponse.FromString(frame.SerializeToString()).updates
     assert (update.branch, list(update.ids)) == (4, [1, 2])
     assert list(update.logprobs) == [-0.5, -0.25]
+    assert [(list(t.ids), list(t.logprobs)) for t in update.top_logprobs] == [
+        ([1, 7], [-0.5, -1.5]),
+        ([7, 2], [-0.125, -0.25]),
+    ]
     assert update.finish == pb.Finish(
         reason=pb.FINISH_REASON_STOP,
         stop=1,

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from multiverse_shared.tree import Context, Text, count, normalise
-from multiverse_worker.contract import FinishReason, Ids, Logits, Start
+from multiverse_shared.tree import Context, Text, count, linearise, normalise
+from multiverse_worker.contract import FinishReason, Ids, Logits, Start, Update
 from multiverse_worker.engines.llamacpp.cache import Holding, KvCache
 from multiverse_worker.engines.llamacpp.loader import Feed, Feeds, Loaded, load
-from multiverse_worker.sampling import sample
+from multiverse_worker.logit_rules import penalises
+from multiverse_worker.logprobs import report
+from multiverse_worker.sampling import Sampler
 
 
 @dataclass(slots=True)
@@ -39,6 +41,12 @@ class Branch:
     loaded: Loaded = field(default_factory=Loaded)
     sampled: list[int] = field(default_factory=list)
     ending: Ending | None = None
+    sampler: Sampler = field(init=False)  # outlives a preemption, as `sampled` does
+
+    def __post_init__(self) -> None:
+        sampling = self.start.sampling
+        counted = linearise(self.context) if penalises(sampling) else ()
+        self.sampler = Sampler(sampling, counted[sampling.penalised_from :])
 
     @property
     def decoding(self) -> bool:
@@ -83,13 +91,12 @@ class Branch:
         elif self.ending is None:
             self._end(Ending(FinishReason.LENGTH, appended=self.start.length_tail), ())
 
-    def draw(self, row: Logits) -> int:
+    def draw(self, row: Logits) -> Update:
         """Sample the next token from `row` and decide what to compute next."""
         script, index = self.start.script, len(self.sampled)
-        if index < len(script):
-            token = script[index]
-        else:
-            token = sample(row, self.start.sampling, index, self.sampled)
+        token = script[index] if index < len(script) else self.sampler.next(row, self.sampled)
+        logprobs, top = report(row, token, self.start.sampling)
+        self.sampler.take(token)
         self.sampled.append(token)
         ending = self._stopped()
         if ending:
@@ -97,7 +104,7 @@ class Branch:
         else:
             assert self.holding is not None
             self.feed = Feed(self.holding, (token,), self.context_tokens - 1, draws=True)
-        return token
+        return Update(self.start.branch, (token,), logprobs, top_logprobs=top)
 
     def _stopped(self) -> Ending | None:
         for number, stop in enumerate(self.start.stops):

@@ -41,7 +41,7 @@ from multiverse_worker.engines.llamacpp.branch import Branch
 from multiverse_worker.engines.llamacpp.cache import Holding, KvCache, NoRoomError
 from multiverse_worker.engines.llamacpp.library import Library, LibraryOptions, NoSlotError
 from multiverse_worker.leases import Lease, LeaseBook
-from multiverse_worker.sampling import logprob
+from multiverse_worker.sampling_check import check_sampling
 
 Batch = list[tuple[Branch, int]]  # branch, number of tokens of its feed
 
@@ -171,6 +171,7 @@ class LlamaCppEngine(Engine):
                 raise InvalidRequest(
                     f"token ids must be 0 to {self.info.vocab_size - 1}", field="context"
                 )
+        check_sampling(start.sampling, self.info.vocab_size)
         if any(block.path_offset or block.join_offset for block in _blocks(context)):
             raise InvalidRequest(
                 "llama.cpp can't repeat positions; serve the dialect with offsets 0",
@@ -289,9 +290,7 @@ class LlamaCppEngine(Engine):
             return
         branch.feed = None
         if feed.draws:
-            token = branch.draw(rows[-1])
-            logprobs = (logprob(rows[-1], token),) if branch.start.sampling.logprobs else ()
-            self._updates.append(Update(branch.start.branch, (token,), logprobs))
+            self._updates.append(branch.draw(rows[-1]))
 
     # -- ends --------------------------------------------------------------------------------
 

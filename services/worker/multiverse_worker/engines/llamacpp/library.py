@@ -93,13 +93,11 @@ class Library:
             raise NoSlotError
         if result != 0:
             raise RuntimeError(f"llama_decode failed with {result}")
-        return [
-            np.ctypeslib.as_array(
-                llama_cpp.llama_get_logits_ith(self._context, index), shape=(self.vocab_size,)
-            ).copy()
-            for index, want in enumerate(wanted)
-            if want
-        ]
+        rows = sum(wanted)
+        if not rows:
+            return []
+        logits = llama_cpp.llama_get_logits(self._context)
+        return list(np.ctypeslib.as_array(logits, shape=(rows, self.vocab_size)).copy())
 
     def copy(self, source: int, target: int, start: int, stop: int) -> None:
         """Let `target` see the cells of `source` at positions [start, stop): metadata only."""
