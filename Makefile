@@ -15,10 +15,13 @@ AT_ONCE ?= 24
 TASKS ?= 500
 CONCURRENCY ?= 8
 LEAVES ?= 100
+ROWS ?= 16
+VOCAB ?= 49152
+STEP_MS ?= 88
 SEED ?= 20261129
 TOKENS ?= 12000000
 
-.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave train-tiny
+.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling train-tiny
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -61,6 +64,9 @@ eval-tiny: setup-all ## held-out tasks through the served API (MODEL, DATA, TASK
 
 bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, LEAVES, SEED)
 	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --leaves $(LEAVES) --seed $(SEED)
+
+bench-sampling: setup-all ## what drawing tokens costs beside a step (ROWS, VOCAB, STEP_MS, SEED)
+	@$(BIN)/python -m tests.bench.sampling --rows $(ROWS) --vocab $(VOCAB) --step-ms $(STEP_MS) --seed $(SEED)
 
 train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
 	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)

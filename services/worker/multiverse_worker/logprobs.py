@@ -6,6 +6,8 @@ and truncation: what the model said, not what the draw was made from.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from multiverse_worker.contract import Logits, Sampling, TopLogprobs
@@ -26,12 +28,12 @@ def report(
     return own, (TopLogprobs(ids, tuple(_logprob(logits, i, total) for i in ids)),)
 
 
-def _log_sum(logits: Logits) -> np.float64:
+def _log_sum(logits: Logits) -> float:
     """log sum exp of a row."""
     peak = logits.max()
     weights = np.exp(np.subtract(logits, peak, dtype=np.float64))
-    return np.float64(peak) + np.log(weights.sum())
+    return float(peak) + math.log(weights.sum())
 
 
-def _logprob(logits: Logits, token: int, total: np.float64) -> float:
-    return float(np.float64(logits[token]) - total)
+def _logprob(logits: Logits, token: int, total: float) -> float:
+    return float(logits[token]) - total

@@ -24,7 +24,7 @@ import numpy as np
 
 from multiverse_worker.contract import Logits, Sampling
 from multiverse_worker.logit_rules import LogitRules
-from multiverse_worker.truncation import Indices, Wide, largest, nucleus
+from multiverse_worker.truncation import Indices, Wide, largest, nucleus, pick
 
 
 class Sampler:
@@ -48,11 +48,7 @@ def draw(logits: Logits, sampling: Sampling, index: int) -> int:
     if sampling.temperature <= 0:
         return int(logits.argmax())
     ids, weights = distribution(logits, sampling)
-    cumulative = weights.cumsum()
-    point = uniform(sampling.seed, sampling.stream, sampling.draws + index) * cumulative[-1]
-    at = int(np.searchsorted(cumulative, point, side="right"))
-    if at == len(weights):  # the product was rounded up
-        at = int(np.flatnonzero(weights)[-1])
+    at = pick(weights, uniform(sampling.seed, sampling.stream, sampling.draws + index))
     return int(ids[at]) if ids is not None else at
 
 
@@ -64,10 +60,10 @@ def distribution(logits: Logits, sampling: Sampling) -> tuple[Indices | None, Wi
         ids = largest(logits, sampling.top_k)
         logits = logits[ids]
     with np.errstate(over="ignore"):  # a vanishing temperature: all but the largest weigh 0
-        depths = np.subtract(peak, logits, dtype=np.float64) / sampling.temperature
-    weights = np.exp(-depths)
+        exponents = np.subtract(logits, peak, dtype=np.float64) / sampling.temperature
+    weights = np.exp(exponents)
     if 0 < sampling.top_p < 1:
-        kept = nucleus(depths, weights, sampling.top_p)
+        kept = nucleus(exponents, weights, sampling.top_p)
         ids, weights = kept if ids is None else ids[kept], weights[kept]
     if sampling.min_p > 0:
         kept = np.flatnonzero(weights >= sampling.min_p)

@@ -1,6 +1,7 @@
-"""Which ids truncation leaves: by partial selection, equal to a full sort, ties to the lower id.
+"""Selection from large rows without sorting or summing all of them in order.
 
-A full sort of a large vocabulary costs more than a step of a small model. Knows arrays only.
+Equal to what a full sort selects, ties to the lower id; a full sort of 16 rows of a large
+vocabulary costs more than a step of a small model. Knows arrays only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ Indices = NDArray[np.intp]
 Wide = NDArray[np.float64]
 
 _WIDEST_GROUP = 64
+_SUMMED = 64
 _BINS_PER_NAT = 16
 _LAST_BIN = 1023  # everything 64 nats and more below the most probable id
 
@@ -34,7 +36,8 @@ def largest(row: Logits, number: int) -> Indices:
     cut = np.partition(values, len(ids) - number)[len(ids) - number]
     kept = values > cut
     kept[np.flatnonzero(values == cut)[: number - np.count_nonzero(kept)]] = True
-    return ids[kept]
+    left: Indices = ids[kept]
+    return left
 
 
 def most_probable(row: Logits, number: int) -> Ids:
@@ -43,19 +46,35 @@ def most_probable(row: Logits, number: int) -> Ids:
     return tuple(ids[np.argsort(-row[ids], kind="stable")].tolist())
 
 
-def nucleus(depths: Wide, weights: Wide, share: float) -> Indices:
+def nucleus(exponents: Wide, weights: Wide, share: float) -> Indices:
     """The fewest most probable entries whose weights add up to `share` of all, ascending.
 
-    `depths` [n] are natural logarithms of (largest weight / weight). Entries are binned by depth;
-    only the bin in which the sum reaches the share is sorted.
+    `exponents` [n] are the natural logarithms of `weights`, 0 at most. Entries are binned by
+    exponent; only the bin in which the sum reaches the share is sorted.
     """
-    bins = np.minimum(depths * _BINS_PER_NAT, _LAST_BIN).astype(np.intp)
+    bins = np.minimum(exponents * -_BINS_PER_NAT, _LAST_BIN).astype(np.intp)
     mass = np.bincount(bins, weights, _LAST_BIN + 1).cumsum()
     target = share * mass[-1]
     last = int(np.searchsorted(mass, target))
     members = np.flatnonzero(bins == last)
-    members = members[np.argsort(depths[members], kind="stable")]
+    members = members[np.argsort(-exponents[members], kind="stable")]
     sums = weights[members].cumsum() + (mass[last - 1] if last else 0.0)
     kept = bins < last
     kept[members[: int(np.searchsorted(sums, target)) + 1]] = True
     return np.flatnonzero(kept)
+
+
+def pick(weights: Wide, share: float) -> int:
+    """The first index at which the sum of `weights` exceeds `share`, in [0, 1), of all.
+
+    Sums groups first, then inside one of them. An index without weight is never picked.
+    """
+    sums = np.add.reduceat(weights, np.arange(0, len(weights), _SUMMED)).cumsum()
+    point = share * sums[-1]
+    group = int(np.searchsorted(sums, point, side="right"))
+    inner = weights[group * _SUMMED : (group + 1) * _SUMMED]
+    within = inner.cumsum() + (sums[group - 1] if group else 0.0)
+    at = int(np.searchsorted(within, point, side="right"))
+    if at < len(inner):
+        return group * _SUMMED + at
+    return int(np.flatnonzero(weights[: (group + 1) * _SUMMED])[-1])  # sums were rounded

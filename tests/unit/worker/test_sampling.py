@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiverse_worker.contract import Logits, Sampling
 from multiverse_worker.sampling import Sampler, distribution, draw, uniform
-from multiverse_worker.truncation import Wide, largest, most_probable
+from multiverse_worker.truncation import Wide, largest, most_probable, pick
 from tests.unit.worker.properties import examples
 
 TOP_K = st.sampled_from([0, 1, 2, 40, 127, 128, 300, 5000])
@@ -219,6 +219,19 @@ def test_a_draw_at_the_very_end_is_an_id_that_has_weight(monkeypatch: pytest.Mon
     monkeypatch.setattr("multiverse_worker.sampling.uniform", lambda *_: 1.0)
     logits = np.array([0, 1, -np.inf], np.float32)
     assert draw(logits, Sampling(1.0), 0) == 1
+
+
+@examples(100)
+@given(st.integers(1, 400), st.integers(0, 1000), st.floats(0, 1, exclude_max=True))
+def test_the_index_picked_is_that_of_a_running_sum(size: int, seed: int, share: float) -> None:
+    """Small whole numbers: their sums are exact."""
+    weights = np.random.default_rng(seed).integers(0, 4, size).astype(np.float64)
+    weights[seed % size] = 1
+    cumulative = weights.cumsum()
+    expected = np.searchsorted(cumulative, share * cumulative[-1], side="right")
+    at = pick(weights, share)
+    assert weights[at] > 0
+    assert at == min(expected, np.flatnonzero(weights)[-1])
 
 
 def test_the_draw_rises_with_its_number_in_the_order_of_ids(
