@@ -118,6 +118,12 @@ class Interpreter:
             return effects + self._end(path, Reason.STOP, forced=False)
         return effects + self._continue(path, (path.branch,))  # literal text here
 
+    def stop(self) -> list[Effect]:
+        """The reader of the root has what it waited for: the answer ends here."""
+        self._running.clear()
+        self.finished_reason = Reason.STOP
+        return [Finished(Reason.STOP)]
+
     def expire(self) -> list[Effect]:
         """The deadline has passed: end every open path, innermost first, and the answer."""
         self._running.clear()

@@ -24,9 +24,11 @@ from multiverse_router.events import (
     TextEvent,
     UsageEvent,
 )
+from multiverse_router.logprobs import Logprobs
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel
-from multiverse_router.wire import start_message
+from multiverse_router.stop_strings import StopStrings
+from multiverse_router.wire import sampling_message, start_message
 from multiverse_router.worker_link import Channel, WorkerLink
 from multiverse_shared.effects import (
     AbortBranch,
@@ -82,6 +84,8 @@ class Coordinator:
         self._ended: dict[str, _Ended] = {}
         self._text: dict[str, Detokenizer] = {}
         self._kind: dict[str, Kind] = {}
+        self._stops = StopStrings(request.stop)
+        self._logprobs = Logprobs(model.tokenizer) if request.sampling.logprobs else None
         self._cached = 0
         self._reused = 0
         self._first = True
@@ -110,13 +114,25 @@ class Coordinator:
         if start is None:
             return
         if update.ids:
-            self._apply(self._interpreter.sampled(start.branch, update.ids), channel)
+            self._read(start, update, channel)
         if update.HasField("finish"):
             if self._starts.pop(update.branch, None):
                 self._finished(start, update.finish, channel)
             elif update.finish.lease:  # given up within this very frame
                 channel.release(update.finish.lease)
         self._launch(channel)
+
+    def _read(self, start: StartBranch, update: pb.Update, channel: Channel) -> None:
+        """Tokens that may end the answer, or have logprobs, are read one by one."""
+        if not self._request.stop and self._logprobs is None:
+            self._apply(self._interpreter.sampled(start.branch, update.ids), channel)
+            return
+        for index, token in enumerate(update.ids):
+            if update.branch not in self._starts:  # given up before this token
+                return
+            if self._logprobs:
+                self._logprobs.read(start.path, update, index)
+            self._apply(self._interpreter.sampled(start.branch, (token,)), channel)
 
     def _finished(self, start: StartBranch, finish: pb.Finish, channel: Channel) -> None:
         if finish.reason == pb.FINISH_REASON_FAILED:
@@ -162,15 +178,7 @@ class Coordinator:
             block=self._numbers[start.block] if start.block else None,
             base_key=base.key if base else b"",
             base_items=len(base.context) if base and base.context else 0,
-            sampling=pb.Sampling(
-                temperature=request.temperature,
-                top_p=request.top_p,
-                top_k=request.top_k,
-                seed=request.seed,
-                stream=start.path,
-                draws=start.draws,
-                banned=[pb.Ids(ids=ids) for ids in start.banned],
-            ),
+            sampling=sampling_message(request.sampling, start, len(request.prompt)),
             consumes=[self._ended[b].lease for b in start.joins if b in self._ended],
         )
         channel.start(message)
@@ -209,7 +217,18 @@ class Coordinator:
                     self._emit(JoinEvent(effect.path, len(effect.paths), effect.paths))
                 case Finished():
                     self._finish(effect.reason)
+            if self._stops.matched and self._interpreter.finished_reason is None:
+                self._stop(channel)
+                return
         self._launch(channel)
+
+    def _stop(self, channel: Channel) -> None:
+        """A stop string stands in the root: end the answer before it."""
+        for number in self._starts:
+            channel.abort(number)
+        self._starts.clear()
+        self._waiting.clear()
+        self._apply(self._interpreter.stop(), channel)
 
     def _say(self, tokens: Tokens) -> None:
         path = tokens.path
@@ -217,11 +236,21 @@ class Coordinator:
         if self._kind.setdefault(path, tokens.kind) is not tokens.kind:
             self._flush(path)
             self._kind[path] = tokens.kind
-        self._emit(TextEvent(path, tokens.kind.value, text.add(tokens.ids), tokens.ids))
+        delta = text.add(tokens.ids)
+        if self._may_stop(path):
+            delta = self._stops.add(delta)
+        logprobs = self._logprobs.take(tokens) if self._logprobs else None
+        self._emit(TextEvent(path, tokens.kind.value, delta, tokens.ids, logprobs))
+
+    def _may_stop(self, path: str) -> bool:
+        """Stop strings match on what the model writes as text in the root, between two tags."""
+        return path == "0" and self._kind[path] is Kind.TEXT
 
     def _flush(self, path: str) -> None:
         """Say what was held back, before something else is said."""
         held = self._text[path].flush() if path in self._text else ""
+        if path in self._kind and self._may_stop(path):
+            held = self._stops.add(held) + self._stops.flush()
         if held:
             self._emit(TextEvent(path, self._kind[path].value, held, ()))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, TypeAlias
 
+from multiverse_router.logprobs import TokenLogprob
+
 
 @dataclass(frozen=True, slots=True)
 class StartEvent:
@@ -26,6 +28,7 @@ class TextEvent:
     kind: str
     delta: str
     token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] | None = None  # of `token_ids`, if asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +106,7 @@ AnswerEvent: TypeAlias = (
 
 def event_json(event: AnswerEvent, sequence: int) -> dict[str, Any]:
     """The event as the native API sends it."""
-    return {"type": event.type, "seq": sequence, **asdict(event)}
+    fields = asdict(event)
+    if isinstance(event, TextEvent) and event.logprobs is None:
+        del fields["logprobs"]
+    return {"type": event.type, "seq": sequence, **fields}

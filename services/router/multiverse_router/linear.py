@@ -16,36 +16,42 @@ from multiverse_router.events import AnswerEvent, ForkEvent, PathEndEvent, TextE
 class _Path:
     """What a path has to say that was not said yet; `next` paths come before more of it."""
 
-    parts: list[str | list[str]] = field(default_factory=list)  # texts, and ids of a fork
+    parts: list[TextEvent | list[str]] = field(default_factory=list)  # texts, ids of a fork
     ended: bool = False
 
 
 class Linear:
-    """`add` returns the text that may be said now. With `tags` false, structure is left out."""
+    """Orders the texts of an answer. With `tags` false, structure is left out."""
 
     def __init__(self, *, tags: bool = True) -> None:
         self._tags = tags
         self._paths: dict[str, _Path] = {"0": _Path()}
 
     def add(self, event: AnswerEvent) -> str:
+        """The text that may be said now."""
+        return "".join(told.delta for told in self.ready(event))
+
+    def ready(self, event: AnswerEvent) -> list[TextEvent]:
+        """The same as events."""
         match event:
             case TextEvent() if self._tags or event.kind == "text":
-                self._paths[event.path].parts.append(event.delta)
+                self._paths[event.path].parts.append(event)
             case ForkEvent():
                 self._paths[event.path].parts.append(list(event.paths))
                 for path in event.paths:
                     self._paths[path] = _Path()
             case PathEndEvent():
                 self._paths[event.path].ended = True
-        return "".join(self._ready("0"))
+        return list(self._ready("0"))
 
-    def _ready(self, path_id: str) -> Iterator[str]:
+    def _ready(self, path_id: str) -> Iterator[TextEvent]:
         """What can be said of a path and those inside it; it is taken out."""
         path = self._paths[path_id]
         while path.parts:
             part = path.parts[0]
-            if isinstance(part, str):
-                yield path.parts.pop(0)  # type: ignore[misc]
+            if isinstance(part, TextEvent):
+                path.parts.pop(0)
+                yield part
                 continue
             while part:
                 yield from self._ready(part[0])

@@ -36,6 +36,7 @@ class ServedModel:
     eos: tuple[int, ...]
     context_length: int
     kv_cells: int
+    vocab_size: int  # of the model's logits; the tokenizer may have fewer ids
 
     @classmethod
     def of(
@@ -62,6 +63,7 @@ class ServedModel:
             eos=_eos(_json(files, "generation_config.json"), config, tokenizer),
             context_length=info.context_length,
             kv_cells=info.kv_cells,
+            vocab_size=info.vocab_size,
         )
 
     def room(self, prompt_tokens: int) -> int:

@@ -17,6 +17,23 @@ class Parallel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """How every branch of the answer draws; the worker's `sampling` has the formulas."""
+
+    seed: int
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    logprobs: bool = False
+    top_logprobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerRequest:
     """What the coordinator needs to know."""
 
@@ -25,8 +42,6 @@ class AnswerRequest:
     prompt: tuple[int, ...]
     limits: Limits
     parallel: Parallel
-    seed: int
-    temperature: float
-    top_p: float
-    top_k: int
+    sampling: SamplingOptions
+    stop: tuple[str, ...] = ()  # strings that end the answer, in text of the root
     deadline_s: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.request import SamplingOptions
 from multiverse_shared.effects import StartBranch
 from multiverse_shared.tree import Context, JoinRule, Text, normalise
 
@@ -29,6 +30,29 @@ def _message(context: Context) -> pb.Context:
         )
         items.append(pb.Item(block=block))
     return pb.Context(items=items)
+
+
+def sampling_message(
+    options: SamplingOptions, start: StartBranch, prompt_tokens: int
+) -> pb.Sampling:
+    """How `start` draws; penalties count what stands behind the prompt."""
+    return pb.Sampling(
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        min_p=options.min_p,
+        presence_penalty=options.presence_penalty,
+        frequency_penalty=options.frequency_penalty,
+        repetition_penalty=options.repetition_penalty,
+        penalised_from=prompt_tokens,
+        logit_bias=dict(options.logit_bias),
+        seed=options.seed,
+        stream=start.path,
+        draws=start.draws,
+        banned=[pb.Ids(ids=ids) for ids in start.banned],
+        logprobs=options.logprobs,
+        top_logprobs=options.top_logprobs,
+    )
 
 
 def start_message(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.model import ServedModel
-from multiverse_router.request import AnswerRequest, Parallel
+from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.dialect import Tag
@@ -40,7 +40,7 @@ class HandFedLink(WorkerLink):
 
     def decoded(self, start: pb.Start, ids: Sequence[int]) -> None:
         """The branch decoded `ids` and goes on."""
-        self._dispatch(pb.Update(branch=start.branch, ids=ids))
+        self._dispatch(pb.Update(branch=start.branch, ids=ids, logprobs=_logprobs(start, ids)))
 
     def ended(self, start: pb.Start, ids: Sequence[int], lease: str, **fields: object) -> None:
         """The branch decoded `ids`, the last of which ended it (or used up its tokens)."""
@@ -49,8 +49,9 @@ class HandFedLink(WorkerLink):
         reason = pb.FINISH_REASON_LENGTH if stop is None else pb.FINISH_REASON_STOP
         finish = {"reason": reason, "stop": stop or 0, "lease": lease, **fields}
         self.granted |= {lease} - {""}
-        update = pb.Update(branch=start.branch, ids=ids, finish=pb.Finish(**finish))
-        self._dispatch(update)
+        logprobs = _logprobs(start, ids)
+        end = pb.Finish(**finish)
+        self._dispatch(pb.Update(branch=start.branch, ids=ids, logprobs=logprobs, finish=end))
 
     def failed(self, start: pb.Start, code: str, message: str = "") -> None:
         finish = pb.Finish(reason=pb.FINISH_REASON_FAILED, code=code, message=message)
@@ -59,6 +60,11 @@ class HandFedLink(WorkerLink):
     def lose(self) -> None:
         """The stream breaks."""
         self._lost()
+
+
+def _logprobs(start: pb.Start, ids: Sequence[int]) -> list[float]:
+    """What the worker says of tokens, if asked: as much below 0 as their ids are above."""
+    return [-float(token) for token in ids] if start.sampling.logprobs else []
 
 
 def tag(name: Tag) -> int:
@@ -88,6 +94,8 @@ def request(
     *,
     parallel: Parallel = Parallel.AUTO,
     deadline_s: float | None = None,
+    logprobs: bool = False,
+    stop: tuple[str, ...] = (),
 ) -> AnswerRequest:
     return AnswerRequest(
         id="r",
@@ -95,9 +103,7 @@ def request(
         prompt=tuple(text("prompt")),
         limits=limits or Limits(max_total_tokens=1000),
         parallel=parallel,
-        seed=1,
-        temperature=0.0,
-        top_p=1.0,
-        top_k=0,
+        sampling=SamplingOptions(seed=1, logprobs=logprobs),
+        stop=stop,
         deadline_s=deadline_s,
     )

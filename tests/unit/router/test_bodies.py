@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from multiverse_router.api.bodies import ChatBody, GenerateBody, Message, answer_request
 from multiverse_router.model import ServedModel
-from multiverse_router.request import AnswerRequest, Parallel
+from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound
 from multiverse_shared.limits import Limits
@@ -41,6 +41,28 @@ def request(served: ServedModel, prompt: str = "x", **fields: Any) -> AnswerRequ
         ({"top_p": float("nan")}, "top_p"),
         ({"top_k": -1}, "top_k"),
         ({"top_k": 1 << 40}, "top_k"),
+        ({"min_p": -0.1}, "min_p"),
+        ({"min_p": 1.1}, "min_p"),
+        ({"min_p": float("nan")}, "min_p"),
+        ({"presence_penalty": 2.1}, "presence_penalty"),
+        ({"frequency_penalty": -2.1}, "frequency_penalty"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"repetition_penalty": float("inf")}, "repetition_penalty"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 100.5}}, "logit_bias"),
+        ({"logit_bias": {"5": float("nan")}}, "logit_bias"),
+        ({"logit_bias": {str(n): 1 for n in range(1025)}}, "logit_bias"),
+        ({"logprobs": 5}, "logprobs"),
+        ({"top_logprobs": 1}, "top_logprobs"),
+        ({"logprobs": False, "top_logprobs": 1}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
+        ({"stop": ""}, "stop"),
+        ({"stop": []}, "stop"),
+        ({"stop": ["a", ""]}, "stop"),
+        ({"stop": ["a"] * 5}, "stop"),
+        ({"stop": 5}, "stop"),
+        ({"stop": "\ud800"}, "stop"),
         ({"seed": -1}, "seed"),
         ({"seed": 1 << 63}, "seed"),
         ({"max_tokens": 0}, "max_tokens"),
@@ -162,8 +184,8 @@ def test_off_means_no_suffix_in_the_prompt() -> None:
 
 def test_a_seed_left_out_is_drawn_anew() -> None:
     model = served_model()
-    assert request(model, seed=5).seed == 5
-    assert len({request(model).seed for _ in range(8)}) == 8
+    assert request(model, seed=5).sampling.seed == 5
+    assert len({request(model).sampling.seed for _ in range(8)}) == 8
 
 
 def test_another_models_name_is_not_found() -> None:
@@ -183,3 +205,44 @@ def test_a_prompt_without_tokens_is_refused() -> None:
 def test_null_is_left_out_as_openai_has_it() -> None:
     nulls = {"temperature": None, "top_p": None, "n": None, "stream": None, "stop": None}
     assert ChatBody(**CHAT, **nulls, stream_options=None, multiverse=None) == ChatBody(**CHAT)
+
+
+def test_every_sampling_field_is_taken_over() -> None:
+    options = {
+        "seed": 5,
+        "temperature": 0.5,
+        "top_p": 0.25,
+        "top_k": 40,
+        "min_p": 0.125,
+        "presence_penalty": -1.5,
+        "frequency_penalty": 1.5,
+        "repetition_penalty": 1.25,
+        "logprobs": True,
+        "top_logprobs": 20,
+    }
+    made = request(served_model(), **options, logit_bias={"300": -100, "200": 0.5})
+    assert made.sampling == SamplingOptions(**options, logit_bias=((200, 0.5), (300, -100.0)))
+    assert made.stop == ()
+
+
+@pytest.mark.parametrize(("stop", "strings"), [("ab", ("ab",)), (["a", "b"], ("a", "b"))])
+def test_a_stop_is_one_string_or_several(stop: Any, strings: tuple[str, ...]) -> None:
+    assert request(served_model(), stop=stop).stop == strings
+
+
+def test_a_bias_on_an_id_outside_the_vocabulary_is_refused() -> None:
+    for token in (-1, 330):
+        with pytest.raises(InvalidRequest, match="0 to 329") as caught:
+            request(served_model(), logit_bias={str(token): 1})
+        assert caught.value.field == "logit_bias"
+
+
+def test_a_bias_may_force_the_end_but_no_tag() -> None:
+    model = served_model()
+    assert request(model, logit_bias={str(model.eos[0]): 100})
+    control = tokenizer().control_ids - set(model.eos)
+    assert {ids[0] for ids in model.grammar.tags.values()} < control
+    for token in control:
+        with pytest.raises(InvalidRequest, match="control token") as caught:
+            request(model, logit_bias={str(token): -1})
+        assert caught.value.field == "logit_bias"

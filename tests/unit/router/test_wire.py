@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
-from multiverse_router.wire import context_message
+from multiverse_router.request import SamplingOptions
+from multiverse_router.wire import context_message, sampling_message
+from multiverse_shared.effects import StartBranch
 from multiverse_shared.tree import Block, JoinRule, Text
 
 
@@ -26,3 +28,37 @@ def test_blocks_keep_their_rule_offsets_and_starts() -> None:
     assert told == pb.Context(items=[text(1), pb.Item(block=reserve)])
     (offset,) = context_message((Block(((Text((2,)),),), path_offset=-1, join_offset=1),)).items
     assert (offset.block.path_offset, offset.block.join_offset) == (-1, 1)
+
+
+def test_every_sampling_option_is_told_and_the_prompt_is_not_penalised() -> None:
+    options = SamplingOptions(
+        seed=7,
+        temperature=0.5,
+        top_p=0.25,
+        top_k=40,
+        min_p=0.125,
+        presence_penalty=-1.0,
+        frequency_penalty=1.5,
+        repetition_penalty=1.25,
+        logit_bias=((3, 2.0), (9, -100.0)),
+        logprobs=True,
+        top_logprobs=5,
+    )
+    start = StartBranch("0.1#1", "0.1", None, (), 1, (), (), ((4, 5),), draws=6, joins=())
+    assert sampling_message(options, start, 11) == pb.Sampling(
+        seed=7,
+        temperature=0.5,
+        top_p=0.25,
+        top_k=40,
+        min_p=0.125,
+        presence_penalty=-1.0,
+        frequency_penalty=1.5,
+        repetition_penalty=1.25,
+        penalised_from=11,
+        logit_bias={3: 2.0, 9: -100.0},
+        stream="0.1",
+        draws=6,
+        banned=[pb.Ids(ids=[4, 5])],
+        logprobs=True,
+        top_logprobs=5,
+    )

@@ -5,10 +5,19 @@ from __future__ import annotations
 import secrets
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from multiverse_router.model import ServedModel
-from multiverse_router.request import AnswerRequest, Parallel
+from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound
 from multiverse_shared.limits import Limits
@@ -27,6 +36,12 @@ def _encodable(text: str) -> str:
 
 
 UnicodeText = Annotated[str, AfterValidator(_encodable)]
+StopList = Annotated[
+    list[Annotated[UnicodeText, Field(min_length=1, max_length=1000)]],
+    Field(min_length=1, max_length=4),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+]
+LogitBias = Annotated[dict[int, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=1024)]
 
 
 class _Body(BaseModel):
@@ -48,7 +63,57 @@ class Decoding(_Body):
     temperature: float = Field(0.0, ge=0, le=10, description="0 is greedy")
     top_p: float = Field(1.0, ge=1e-6, le=1)
     top_k: int = Field(0, ge=0, lt=1 << 32, description="0: the whole vocabulary")
+    min_p: float = Field(0.0, ge=0, le=1, description="share of the most probable token's; 0: off")
+    presence_penalty: float = Field(0.0, ge=-2, le=2)
+    frequency_penalty: float = Field(0.0, ge=-2, le=2)
+    repetition_penalty: float = Field(1.0, ge=0.1, le=10, description="1: off")
+    logit_bias: LogitBias | None = Field(None, description="by token id, -100 to 100")
+    logprobs: bool = False
+    top_logprobs: int = Field(0, ge=0, le=20, description="needs logprobs")
+    stop: StopList | None = Field(None, description="1 to 4 strings; matched in text of the root")
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="random if left out")
+
+    @field_validator("top_logprobs")
+    @classmethod
+    def _needs_logprobs(cls, top: int, info: ValidationInfo) -> int:
+        if top and not info.data.get("logprobs"):
+            raise ValueError("needs logprobs: true")
+        return top
+
+    def sampling(self, model: ServedModel) -> SamplingOptions:
+        """InvalidRequest for a bias on an id that the client can't choose."""
+        bias = self.logit_bias or {}
+        for token in bias:
+            _check_biased(token, model)
+        return SamplingOptions(
+            seed=self.seed if self.seed is not None else secrets.randbits(63),
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            repetition_penalty=self.repetition_penalty,
+            logit_bias=tuple(sorted(bias.items())),
+            logprobs=self.logprobs,
+            top_logprobs=self.top_logprobs,
+        )
+
+
+def _check_biased(token: int, model: ServedModel) -> None:
+    """A bias could force or forbid the tags that only model and system may write."""
+    if not 0 <= token < model.vocab_size:
+        raise InvalidRequest(
+            f"logit_bias: {token} is no token id; ids are 0 to {model.vocab_size - 1}",
+            field="logit_bias",
+        )
+    tags = {ids[0] for ids in model.grammar.tags.values() if len(ids) == 1}
+    if token in (tags | model.tokenizer.control_ids).difference(model.eos):
+        raise InvalidRequest(
+            f"logit_bias: {token} is the control token {model.tokenizer.decode([token])!r}, "
+            "which can't be biased; leave it out",
+            field="logit_bias",
+        )
 
 
 class ParallelOptions(_Body):
@@ -150,16 +215,13 @@ def answer_request(
         total = min(total, room)
     limits = {"max_total_tokens": total, **options.limits(settings)}
     limits["max_critical_tokens"] = min(limits.get("max_critical_tokens", total), room)
-    seed = body.seed if body.seed is not None else secrets.randbits(63)
     return AnswerRequest(
         id=request_id,
         model_digest=model.digest,
         prompt=prompt,
         limits=Limits(**limits),
         parallel=options.parallel,
-        seed=seed,
-        temperature=body.temperature,
-        top_p=body.top_p,
-        top_k=body.top_k,
+        sampling=body.sampling(model),
+        stop=tuple(body.stop or ()),
         deadline_s=options.deadline_s,
     )

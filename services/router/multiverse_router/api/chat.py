@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -17,9 +17,10 @@ from fastapi.responses import JSONResponse
 from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import ChatBody, answer_request
 from multiverse_router.api.errors import error_body, error_response
+from multiverse_router.api.logprobs import choice_logprobs
 from multiverse_router.api.outcome import Outcome
 from multiverse_router.api.streaming import EventStream, sse, with_client
-from multiverse_router.events import ErrorEvent, FinishEvent, UsageEvent
+from multiverse_router.events import ErrorEvent, FinishEvent, TextEvent, UsageEvent
 from multiverse_router.linear import Linear
 from multiverse_router.request import AnswerRequest
 from multiverse_router.settings import RouterSettings
@@ -76,11 +77,13 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
 
 def _completion(wanted: AnswerRequest, model: str, outcome: Outcome) -> dict[str, Any]:
     assert outcome.usage is not None
-    choice = {
+    choice: dict[str, Any] = {
         "index": 0,
         "message": {"role": "assistant", "content": outcome.text},
         "finish_reason": _openai_reason(outcome.finish_reason),
     }
+    if wanted.sampling.logprobs:
+        choice["logprobs"] = choice_logprobs(outcome.told)
     return {
         "id": wanted.id,
         "object": "chat.completion",
@@ -102,8 +105,15 @@ async def _chunks(
         "model": model,
     }
 
-    def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    def chunk(
+        delta: dict[str, str],
+        reason: str | None = None,
+        told: Sequence[TextEvent] = (),
+        **more: Any,
+    ) -> str:
+        choice: dict[str, Any] = {"index": 0, "delta": delta, "finish_reason": reason}
+        if wanted.sampling.logprobs and told:
+            choice["logprobs"] = choice_logprobs(told)
         return sse({**frame, "choices": [choice], **more})
 
     linear = Linear(tags=tags)
@@ -111,9 +121,10 @@ async def _chunks(
     yield chunk({"role": "assistant", "content": ""})
     async with answers.answer(wanted) as events:
         async for event in events:
-            text = linear.add(event)
-            if text:
-                yield chunk({"content": text})
+            told = linear.ready(event)
+            text = "".join(part.delta for part in told)
+            if text or any(part.logprobs for part in told):
+                yield chunk({"content": text}, told=told)
             match event:
                 case UsageEvent():
                     usage = event

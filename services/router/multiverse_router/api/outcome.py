@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from multiverse_router.answers import Answers
-from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent, UsageEvent
+from multiverse_router.events import (
+    AnswerEvent,
+    ErrorEvent,
+    FinishEvent,
+    TextEvent,
+    UsageEvent,
+)
 from multiverse_router.linear import Linear
 from multiverse_router.request import AnswerRequest
 from multiverse_shared.errors import STATUSES
@@ -20,16 +26,16 @@ class Outcome:
     finish_reason: str = ""
     error: ErrorEvent | None = None
     events: list[AnswerEvent] = field(default_factory=list)
+    told: list[TextEvent] = field(default_factory=list)  # what `text` is made of, in its order
 
     @classmethod
     async def of(cls, answers: Answers, wanted: AnswerRequest, *, tags: bool) -> Outcome:
         """Run `wanted` to its end."""
         outcome, linear = cls(), Linear(tags=tags)
-        parts: list[str] = []
         async with answers.answer(wanted) as events:
             async for event in events:
                 outcome.events.append(event)
-                parts.append(linear.add(event))
+                outcome.told += linear.ready(event)
                 match event:
                     case UsageEvent():
                         outcome.usage = event
@@ -37,7 +43,7 @@ class Outcome:
                         outcome.finish_reason = event.reason
                     case ErrorEvent():
                         outcome.error = event
-        outcome.text = "".join(parts)
+        outcome.text = "".join(event.delta for event in outcome.told)
         return outcome
 
     @property
