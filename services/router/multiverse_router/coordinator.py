@@ -218,17 +218,9 @@ class Coordinator:
                 case Finished():
                     self._finish(effect.reason)
             if self._stops.matched and self._interpreter.finished_reason is None:
-                self._stop(channel)
-                return
+                self._apply(self._interpreter.stop(), channel)
+                return  # what is left stands behind it
         self._launch(channel)
-
-    def _stop(self, channel: Channel) -> None:
-        """A stop string stands in the root: end the answer before it."""
-        for number in self._starts:
-            channel.abort(number)
-        self._starts.clear()
-        self._waiting.clear()
-        self._apply(self._interpreter.stop(), channel)
 
     def _say(self, tokens: Tokens) -> None:
         path = tokens.path

@@ -36,6 +36,6 @@ class StopStrings:
 
 
 def _overlap(text: str, string: str) -> int:
-    """Length of the longest end of `text` with which `string` begins, not all of it."""
-    longest = min(len(text), len(string) - 1)
+    """Length of the longest end of `text` with which `string` begins."""
+    longest = min(len(text), len(string))
     return next((n for n in range(longest, 0, -1) if text.endswith(string[:n])), 0)

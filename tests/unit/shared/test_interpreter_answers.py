@@ -15,7 +15,7 @@ from multiverse_shared.effects import (
     Stop,
     Tokens,
 )
-from multiverse_shared.tree import Block, normalise
+from multiverse_shared.tree import Block, linearise, normalise
 from tests.unit.shared.stage import LONG_TEMPLATES, Stage
 
 PLAN = "<Parallel><Goal><Outline>1:a</Outline><Outline>2:b</Outline></Goal>"
@@ -253,3 +253,14 @@ def test_branches_that_were_never_started_are_ignored(stage: Stage) -> None:
     assert interpreter.sampled("0.7#1", stage.ids("x")) == []
     assert interpreter.finished("0.7#1", Reason.STOP, 0) == []
     assert interpreter.context == before
+
+
+def test_an_answer_whose_reader_has_enough_ends_there(stage: Stage) -> None:
+    interpreter = stage.interpreter()
+    interpreter.begin()
+    interpreter.sampled("0#1", stage.ids("ab"))
+    assert interpreter.stop() == [Finished(Reason.STOP)]
+    assert interpreter.finished_reason is Reason.STOP
+    assert interpreter.sampled("0#1", stage.ids("c")) == []
+    assert interpreter.finished("0#1", Reason.LENGTH) == []
+    assert linearise(interpreter.context[1:]) == stage.ids("ab")

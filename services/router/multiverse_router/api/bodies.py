@@ -83,8 +83,7 @@ class Decoding(_Body):
     def sampling(self, model: ServedModel) -> SamplingOptions:
         """InvalidRequest for a bias on an id that the client can't choose."""
         bias = self.logit_bias or {}
-        for token in bias:
-            _check_biased(token, model)
+        _check_biased(set(bias), model)
         return SamplingOptions(
             seed=self.seed if self.seed is not None else secrets.randbits(63),
             temperature=self.temperature,
@@ -100,15 +99,18 @@ class Decoding(_Body):
         )
 
 
-def _check_biased(token: int, model: ServedModel) -> None:
-    """A bias could force or forbid the tags that only model and system may write."""
-    if not 0 <= token < model.vocab_size:
+def _check_biased(tokens: set[int], model: ServedModel) -> None:
+    """A bias could force the tags that only model and system may write."""
+    unknown = [token for token in tokens if not 0 <= token < model.vocab_size]
+    if unknown:
         raise InvalidRequest(
-            f"logit_bias: {token} is no token id; ids are 0 to {model.vocab_size - 1}",
+            f"logit_bias: {unknown[0]} is no token id; ids are 0 to {model.vocab_size - 1}",
             field="logit_bias",
         )
     tags = {ids[0] for ids in model.grammar.tags.values() if len(ids) == 1}
-    if token in (tags | model.tokenizer.control_ids).difference(model.eos):
+    control = tokens & (tags | model.tokenizer.control_ids).difference(model.eos)
+    if control:
+        token = min(control)
         raise InvalidRequest(
             f"logit_bias: {token} is the control token {model.tokenizer.decode([token])!r}, "
             "which can't be biased; leave it out",
