@@ -30,13 +30,13 @@ from multiverse_shared.machine import Phase, Verdict
 from multiverse_shared.path import Path
 from multiverse_shared.rules import Rules
 from multiverse_shared.scanner import Lexeme
-from multiverse_shared.tree import Block, Context, Text
+from multiverse_shared.tree import Block, Context
 
 
 class Interpreter:
     """One answer in the making.
 
-    `prompt` are the ids before the answer, `eos` the ids that end a sequence, `may_fork`
+    `prompt` is what stands before the answer, `eos` the ids that end a sequence, `may_fork`
     whether the model may fork at all. `irregular` counts what broke the dialect's grammar, by
     the values of `machine.Irregular`.
     """
@@ -45,7 +45,7 @@ class Interpreter:
         self,
         grammar: Grammar,
         limits: Limits,
-        prompt: Ids,
+        prompt: Context,
         eos: Sequence[int],
         *,
         may_fork: bool = True,
@@ -56,7 +56,7 @@ class Interpreter:
         self.finished_reason: Reason | None = None
         self._rules = Rules(grammar, limits, may_fork)
         self._eos = frozenset(eos)
-        self._prompt = Text(prompt)
+        self._prompt = prompt
         critical = limits.max_critical_tokens
         if critical is None:
             critical = limits.max_total_tokens
@@ -68,7 +68,7 @@ class Interpreter:
     @property
     def context(self) -> Context:
         """The tree so far, prompt first; blocks whose paths still run are open."""
-        return (self._prompt, *self._root.context())
+        return (*self._prompt, *self._root.context())
 
     def fork_context(self, branch: str) -> Context | None:
         """What the paths forked by `branch` go on from; None when it waits for none."""
@@ -277,7 +277,7 @@ class Interpreter:
 
     def _context_of(self, path: Path) -> Context:
         """All that `path` sees: what stands before its block, and what it has itself."""
-        before = (self._prompt,) if path.parent is None else self._context_of(path.parent)
+        before = self._prompt if path.parent is None else self._context_of(path.parent)
         return (*before, *path.items_so_far())
 
     def _write(self, effects: list[Effect], path: Path, ids: Ids) -> None:

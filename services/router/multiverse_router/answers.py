@@ -9,9 +9,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
+from multiverse_router.context_seal import ContextSeal
 from multiverse_router.coordinator import Coordinator
-from multiverse_router.events import AnswerEvent, ErrorEvent
+from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest
 from multiverse_router.worker_link import WorkerLink
@@ -22,6 +24,7 @@ from multiverse_shared.errors import (
     WorkerUnavailable,
     status_of,
 )
+from multiverse_shared.tree import Context, count, is_closed
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +32,8 @@ log = logging.getLogger(__name__)
 class Answers:
     """All answers in the making of this router."""
 
-    def __init__(self, link: WorkerLink, max_requests: int) -> None:
+    def __init__(self, link: WorkerLink, max_requests: int, seal: ContextSeal) -> None:
+        self.seal = seal
         self._link = link
         self._max_requests = max_requests
         self._running = 0
@@ -71,13 +75,19 @@ class Answers:
                 self._running -= 1
 
     async def _run(self, request: AnswerRequest, events: asyncio.Queue[AnswerEvent | None]) -> None:
+        def tell(event: AnswerEvent) -> None:
+            if isinstance(event, FinishEvent) and request.return_context:
+                event = self._with_context(event, coordinator.answer, model.layout)
+            events.put_nowait(event)
+
         try:
             model = self._link.model
             if model.digest != request.model_digest:
                 raise WorkerUnavailable("the worker serves another model now; try again")
             if self._running > self._max_requests:
                 raise self._full()
-            await Coordinator(self._link, model, request, events.put_nowait).run()
+            coordinator = Coordinator(self._link, model, request, tell)
+            await coordinator.run()
         except MultiverseError as error:
             events.put_nowait(ErrorEvent(status_of(type(error)).kind, error.message))
         except Exception:
@@ -85,6 +95,12 @@ class Answers:
             events.put_nowait(ErrorEvent("internal_error", "the router failed; see its log"))
         finally:
             events.put_nowait(None)
+
+    def _with_context(self, event: FinishEvent, answer: Context, layout: str) -> FinishEvent:
+        if not is_closed(answer):
+            return replace(event, context_omitted="incomplete")
+        sealed = self.seal.seal(answer, layout)
+        return replace(event, context=sealed, context_omitted=None if sealed else "too_large")
 
 
 async def _drain(events: asyncio.Queue[AnswerEvent | None]) -> AsyncIterator[AnswerEvent]:
@@ -94,14 +110,14 @@ async def _drain(events: asyncio.Queue[AnswerEvent | None]) -> AsyncIterator[Ans
 
 def _check_size(request: AnswerRequest, model: ServedModel) -> None:
     """Refuse what can't fit before anything is started."""
-    size = len(request.prompt)
-    if model.room(size) < 1:
+    size = count(request.prompt)
+    if model.room(request.prompt) < 1:
         raise RequestTooLarge(
             f"the prompt has {size} tokens, the model's context is {model.context_length} and "
             f"the worker's pool {model.kv_cells}; shorten it",
             field="prompt",
         )
-    most = model.pool_room(size)
+    most = model.pool_room(request.prompt)
     if request.limits.max_total_tokens > most:
         raise RequestTooLarge(
             f"max_tokens is {request.limits.max_total_tokens}, the worker's pool has room for "

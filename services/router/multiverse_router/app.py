@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from multiverse_router.answers import Answers
 from multiverse_router.api import chat, errors, generate
 from multiverse_router.api.body_limit import BodyLimit
+from multiverse_router.context_seal import ContextSeal
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import WorkerUnavailable
@@ -20,7 +21,8 @@ from multiverse_shared.errors import WorkerUnavailable
 def create_app(settings: RouterSettings) -> FastAPI:
     """An application that connects to its worker while it runs."""
     link = WorkerLink(settings)
-    answers = Answers(link, settings.max_requests)
+    seal = ContextSeal.of(settings.context_key.get_secret_value())
+    answers = Answers(link, settings.max_requests, seal)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

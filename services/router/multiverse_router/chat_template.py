@@ -1,8 +1,8 @@
-"""Messages to prompt ids by the model's own template, with client text kept apart.
+"""Messages to prompt text by the model's own template, with client text kept apart.
 
-Client text is wrapped in marks before rendering; afterwards what stands between marks is
-encoded as plain text, so control tags in it never become control ids, while the template's
-own tags do.
+Client text is wrapped in marks before rendering, and cut out between them afterwards: whoever
+encodes the pieces knows which are the template's own, with control tags in them, and which came
+from a client.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from multiverse_shared.errors import InvalidModel, InvalidRequest
-from multiverse_shared.tokenizer import TextTokenizer
 
-_CUT = "the model's chat template cuts this text, so tags in it can't be told from its own"
+CUT = "the model's chat template cuts this text, so tags in it can't be told from its own"
+
+
+class Piece(NamedTuple):
+    """A part of a rendered prompt."""
+
+    text: str
+    message: int | None  # whose content it is; None: the template's own
 
 
 class ChatTemplate:
@@ -37,13 +43,15 @@ class ChatTemplate:
             raise InvalidModel(f"the chat template does not compile: {error}") from None
         self._variables = variables
 
-    def encode(self, messages: Sequence[Mapping[str, str]], tokenizer: TextTokenizer) -> list[int]:
-        """Prompt ids. InvalidRequest when the template refuses the messages."""
+    def render(self, messages: Sequence[Mapping[str, str]]) -> list[Piece]:
+        """The prompt. InvalidRequest when the template refuses the messages."""
         nonce = secrets.token_hex(8)
-        opening, closing = f"\ue000{nonce}\ue001", f"\ue002{nonce}\ue003"
         marked = [
-            {**message, "content": f"{opening}{message['content']}{closing}"}
-            for message in messages
+            {
+                **message,
+                "content": f"\ue000{nonce}.{index}\ue001{message['content']}\ue002{nonce}\ue003",
+            }
+            for index, message in enumerate(messages)
         ]
         try:
             text = self._template.render(
@@ -51,20 +59,24 @@ class ChatTemplate:
             )
         except jinja2.TemplateError as error:
             raise InvalidRequest(f"the model's chat template: {error}", field="messages") from None
-        ids: list[int] = []
-        inside = False
-        for piece in re.split(f"({opening}|{closing})", text):
-            if piece in (opening, closing):
-                if inside == (piece == opening):
-                    raise InvalidRequest(_CUT, field="messages")
-                inside = piece == opening
-            elif nonce in piece:
-                raise InvalidRequest(_CUT, field="messages")
-            elif piece:
-                ids += tokenizer.encode(piece) if inside else tokenizer.encode_trusted(piece)
-        if inside:
-            raise InvalidRequest(_CUT, field="messages")
-        return ids
+        return _pieces(text, nonce)
+
+
+def _pieces(text: str, nonce: str) -> list[Piece]:
+    """What stands between marks. InvalidRequest when the template has cut one."""
+    pieces: list[Piece] = []
+    message: int | None = None
+    end = 0
+    for mark in re.finditer(f"\ue000{nonce}\\.([0-9]+)\ue001|\ue002{nonce}\ue003|\\Z", text):
+        piece, opened = text[end : mark.start()], mark[1]
+        closes = mark[0] != "" and opened is None
+        if nonce in piece or closes != (message is not None):
+            raise InvalidRequest(CUT, field="messages")
+        if piece:
+            pieces.append(Piece(piece, message))
+        message = int(opened) if opened else None
+        end = mark.end()
+    return pieces
 
 
 def _raise(message: str) -> None:

@@ -69,6 +69,7 @@ class Coordinator:
         self._model = model
         self._request = request
         self._emit = emit
+        self._prompt_tokens = count(request.prompt)
         self._interpreter = Interpreter(
             model.grammar,
             request.limits,
@@ -90,10 +91,15 @@ class Coordinator:
         self._reused = 0
         self._first = True
 
+    @property
+    def answer(self) -> Context:
+        """The tree so far, without the prompt; blocks whose paths still run are open."""
+        return self._interpreter.context[len(self._request.prompt) :]
+
     async def run(self) -> None:
         """From the start event to the finish event. Raises MultiverseError when it can't."""
         request = self._request
-        self._emit(StartEvent(request.id, self._model.name, len(request.prompt)))
+        self._emit(StartEvent(request.id, self._model.name, self._prompt_tokens))
         with self._link.channel() as channel:
             try:
                 async with asyncio.timeout(request.deadline_s):
@@ -154,7 +160,7 @@ class Coordinator:
     def _count_reuse(self, start: StartBranch, finish: pb.Finish) -> None:
         if self._first:
             self._first = False
-            self._cached = min(finish.reused_tokens, len(self._request.prompt))
+            self._cached = min(finish.reused_tokens, self._prompt_tokens)
         else:
             self._reused += finish.reused_tokens
 
@@ -178,7 +184,7 @@ class Coordinator:
             block=self._numbers[start.block] if start.block else None,
             base_key=base.key if base else b"",
             base_items=len(base.context) if base and base.context else 0,
-            sampling=sampling_message(request.sampling, start, len(request.prompt)),
+            sampling=sampling_message(request.sampling, start, self._prompt_tokens),
             consumes=[self._ended[b].lease for b in start.joins if b in self._ended],
         )
         channel.start(message)
@@ -248,10 +254,10 @@ class Coordinator:
 
     def _finish(self, reason: Reason) -> None:
         self._flush("0")
-        counts = usage(self._interpreter.context, from_item=1)
+        counts = usage(self.answer)
         self._emit(
             UsageEvent(
-                prompt_tokens=len(self._request.prompt),
+                prompt_tokens=self._prompt_tokens,
                 completion_tokens=counts.generated,
                 written_tokens=counts.written,
                 critical_path_tokens=counts.critical,

@@ -79,8 +79,16 @@ class UsageEvent:
 
 @dataclass(frozen=True, slots=True)
 class FinishEvent:
+    """`context` is the answer's tree, signed, where it was asked for.
+
+    `context_omitted` says why it is not there: `too_large`, or `incomplete` when paths were
+    still running.
+    """
+
     type: ClassVar[str] = "finish"
     reason: str
+    context: str | None = None
+    context_omitted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,6 @@ AnswerEvent: TypeAlias = (
 
 
 def event_json(event: AnswerEvent, sequence: int) -> dict[str, Any]:
-    """The event as the native API sends it."""
-    fields = asdict(event)
-    if isinstance(event, TextEvent) and event.logprobs is None:
-        del fields["logprobs"]
+    """The event as the native API sends it; what it does not have is left out."""
+    fields = {name: value for name, value in asdict(event).items() if value is not None}
     return {"type": event.type, "seq": sequence, **fields}

@@ -6,19 +6,25 @@ Made from the files that the worker serves; the router has no model files of its
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.chat_template import ChatTemplate
+from multiverse_router.history import HistoryReader
+from multiverse_router.prompt import PromptWriter
 from multiverse_router.settings import Positions
 from multiverse_shared.dialect import Dialect
 from multiverse_shared.errors import InvalidModel
 from multiverse_shared.grammar import Grammar
+from multiverse_shared.layout import next_position
+from multiverse_shared.limits import Limits
 from multiverse_shared.model_card import ModelCard
 from multiverse_shared.tokenizer import TextTokenizer
+from multiverse_shared.tree import Context, count
 
+_DEFAULTS = Limits()
 _TEMPLATE_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
@@ -29,10 +35,9 @@ class ServedModel:
     name: str
     digest: str  # of its text files
     tokenizer: TextTokenizer
-    template: ChatTemplate
+    prompts: PromptWriter
     grammar: Grammar
     positions: Positions
-    prompt_suffix: str
     eos: tuple[int, ...]
     context_length: int
     kv_cells: int
@@ -44,53 +49,55 @@ class ServedModel:
         info: pb.GetModelInfoResponse,
         files: Mapping[str, bytes],
         positions: Positions = Positions.TRAINED,
+        history: Limits = _DEFAULTS,
     ) -> ServedModel:
-        """InvalidModel names the file that is missing or wrong, or what can't be served."""
+        """InvalidModel names the file that is missing or wrong, or what can't be served.
+
+        `history` are the limits of what is read in earlier answers.
+        """
         for name in ("tokenizer.json", "multiverse.json"):
             if name not in files:
                 raise InvalidModel(f"the worker of {info.model} serves no {name}")
         tokenizer = _tokenizer(files)
         card = ModelCard.parse(files["multiverse.json"])
+        grammar = Grammar.bind(_servable(card.dialect, info, positions), tokenizer)
         config = _json(files, "tokenizer_config.json")
         return cls(
             name=info.model,
             digest=info.files_digest,
             tokenizer=tokenizer,
-            template=_template(files, config),
-            grammar=Grammar.bind(_servable(card.dialect, info, positions), tokenizer),
+            prompts=PromptWriter(
+                tokenizer,
+                _template(files, config),
+                HistoryReader(grammar, history, info.kv_cells),
+                card.prompt_suffix,
+            ),
+            grammar=grammar,
             positions=positions,
-            prompt_suffix=card.prompt_suffix,
             eos=_eos(_json(files, "generation_config.json"), config, tokenizer),
             context_length=info.context_length,
             kv_cells=info.kv_cells,
             vocab_size=info.vocab_size,
         )
 
-    def room(self, prompt_tokens: int) -> int:
-        """Tokens that can stand one after another behind a prompt."""
-        return min(
-            self.context_length - self._after_plan - prompt_tokens, self.pool_room(prompt_tokens)
-        )
+    @property
+    def layout(self) -> str:
+        """What a tree of ids was made for: the model's files, and where paths stand."""
+        return f"{self.digest} {self.positions.value}"
 
-    def pool_room(self, prompt_tokens: int) -> int:
+    def room(self, prompt: Context) -> int:
+        """Tokens that can stand one after another behind a prompt."""
+        positions = self.context_length - self._after_plan - next_position(prompt)
+        return min(positions, self.pool_room(prompt))
+
+    def pool_room(self, prompt: Context) -> int:
         """Tokens that can stand behind a prompt in all."""
-        return self.kv_cells - self._after_plan - prompt_tokens
+        return self.kv_cells - self._after_plan - count(prompt)
 
     @property
     def _after_plan(self) -> int:
         """A tail that a worker may append to a branch that has used up its tokens."""
         return len(self.grammar.after_plan)
-
-    def prompt(self, messages: Sequence[Mapping[str, str]], *, parallel: bool) -> tuple[int, ...]:
-        """Prompt ids of a chat; with `parallel` the model's suffix ends the last user message."""
-        chat = [dict(message) for message in messages]
-        if parallel and self.prompt_suffix:
-            for message in reversed(chat):
-                if message["role"] == "user":
-                    if not message["content"].endswith(self.prompt_suffix):
-                        message["content"] += self.prompt_suffix
-                    break
-        return tuple(self.template.encode(chat, self.tokenizer))
 
 
 def _servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positions) -> Dialect:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from multiverse_shared.limits import Limits
+from multiverse_shared.tree import Context
 
 
 class Parallel(StrEnum):
@@ -39,9 +40,10 @@ class AnswerRequest:
 
     id: str
     model_digest: str  # of the model that `prompt` was encoded for
-    prompt: tuple[int, ...]
+    prompt: Context  # in normal form; ends with a text
     limits: Limits
     parallel: Parallel
     sampling: SamplingOptions
     stop: tuple[str, ...] = ()  # strings that end the answer, in text of the root
     deadline_s: float | None = None
+    return_context: bool = False  # the answer's tree, signed, with the finish event

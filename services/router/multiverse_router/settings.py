@@ -5,8 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from multiverse_shared.limits import Limits
+
+MIN_KEY_CHARACTERS = 32
 
 
 class Positions(StrEnum):
@@ -19,7 +23,9 @@ class Positions(StrEnum):
 class RouterSettings(BaseSettings):
     """Frozen; checked at start-up."""
 
-    model_config = SettingsConfigDict(env_prefix="MULTIVERSE_ROUTER_", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="MULTIVERSE_ROUTER_", frozen=True, hide_input_in_errors=True
+    )
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="HTTP port")
@@ -36,6 +42,26 @@ class RouterSettings(BaseSettings):
     max_body_bytes: int = Field(4 << 20, ge=1024, description="largest request body")
     max_message_mib: int = Field(64, ge=4, description="largest gRPC message")
     stalled_reader_s: float = Field(30.0, gt=0, description="a reader that takes nothing is cut")
+    context_key: SecretStr = Field(
+        SecretStr(""),
+        description="keys that sign contexts, with commas between: the first one signs, all are "
+        "known; random if left out",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="least severe messages that are logged"
     )
+
+    @property
+    def largest_limits(self) -> Limits:
+        """The shape of the largest answer that may be asked for."""
+        return Limits(
+            max_paths=self.most_paths, max_depth=self.most_depth, max_blocks=self.most_blocks
+        )
+
+    @field_validator("context_key")
+    @classmethod
+    def _long_enough(cls, keys: SecretStr) -> SecretStr:
+        given = keys.get_secret_value()
+        if given and any(len(key.strip()) < MIN_KEY_CHARACTERS for key in given.split(",")):
+            raise ValueError(f"each key needs at least {MIN_KEY_CHARACTERS} characters")
+        return keys

@@ -1,13 +1,14 @@
-"""From the interpreter's effects to protobuf messages."""
+"""Between the interpreter's effects, context trees and protobuf messages."""
 
 from __future__ import annotations
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.request import SamplingOptions
 from multiverse_shared.effects import StartBranch
-from multiverse_shared.tree import Context, JoinRule, Text, normalise
+from multiverse_shared.tree import Block, Context, Item, JoinRule, Text, normalise
 
 _RULES = {JoinRule.STITCH: pb.JOIN_RULE_STITCH, JoinRule.RESERVE: pb.JOIN_RULE_RESERVE}
+_RULES_BY_NUMBER = {number: rule for rule, number in _RULES.items()}
 
 
 def context_message(context: Context) -> pb.Context:
@@ -53,6 +54,23 @@ def sampling_message(
         logprobs=options.logprobs,
         top_logprobs=options.top_logprobs,
     )
+
+
+def context_of(message: pb.Context) -> Context:
+    """The context tree of a message. ValueError when it holds what no message of ours does."""
+    return tuple(_item(item) for item in message.items)
+
+
+def _item(message: pb.Item) -> Item:
+    if message.HasField("text"):
+        start = message.text.start if message.text.HasField("start") else None
+        return Text(tuple(message.text.ids), start=start)
+    block = message.block
+    if block.rule not in _RULES_BY_NUMBER:
+        raise ValueError(f"unknown join rule {block.rule}")
+    paths = tuple(context_of(path) for path in block.paths)
+    rule = _RULES_BY_NUMBER[block.rule]
+    return Block(paths, rule, True, block.path_offset, block.join_offset)
 
 
 def start_message(

@@ -20,6 +20,7 @@ from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_router.model import ServedModel
 from multiverse_router.settings import Positions, RouterSettings
 from multiverse_shared.errors import InvalidRequest, MultiverseError, WorkerUnavailable
+from multiverse_shared.limits import Limits
 
 CONNECT_TIMEOUT_S = 10.0
 FIRST_RETRY_S = 0.1
@@ -80,6 +81,7 @@ class WorkerLink:
     def __init__(self, settings: RouterSettings) -> None:
         self._address = settings.worker
         self._positions = settings.positions
+        self._history = settings.largest_limits
         size = settings.max_message_mib << 20
         self._options = [
             ("grpc.max_receive_message_length", size),
@@ -145,7 +147,7 @@ class WorkerLink:
                 async with grpc.aio.insecure_channel(self._address, self._options) as channel:
                     stub = EngineServiceStub(channel)
                     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                        model = await _fetch_model(stub, self._positions)
+                        model = await _fetch_model(stub, self._positions, self._history)
                     delay = FIRST_RETRY_S
                     await self._serve(stub, model)
             except (grpc.aio.AioRpcError, TimeoutError, MultiverseError) as error:
@@ -205,13 +207,17 @@ class WorkerLink:
             channel.put(WorkerUnavailable(f"worker {self._address}: {self._reason}"))
 
 
-async def _fetch_model(stub: EngineServiceStub, positions: Positions) -> ServedModel:
+async def _fetch_model(
+    stub: EngineServiceStub, positions: Positions, history: Limits
+) -> ServedModel:
     info = await stub.GetModelInfo(pb.GetModelInfoRequest())
     files: dict[str, bytearray] = {}
     chunks: AsyncIterator[pb.GetModelFilesResponse] = stub.GetModelFiles(pb.GetModelFilesRequest())
     async for chunk in chunks:
         files.setdefault(chunk.name, bytearray()).extend(chunk.data)
-    return ServedModel.of(info, {name: bytes(data) for name, data in files.items()}, positions)
+    return ServedModel.of(
+        info, {name: bytes(data) for name, data in files.items()}, positions, history
+    )
 
 
 def _raise_if_cancelled() -> None:

@@ -10,17 +10,19 @@ from fastapi import FastAPI
 from multiverse_router.answers import Answers
 from multiverse_router.api import chat, errors, generate
 from multiverse_router.api.body_limit import BodyLimit
+from multiverse_router.context_seal import ContextSeal
 from multiverse_router.settings import RouterSettings
 from tests.unit.router.asgi import Client, request
 from tests.unit.router.hand_fed import HandFedLink
 
 MAX_BODY_BYTES = 4096
+SEAL = ContextSeal([b"of the tests"])
 
 
 def application(link: HandFedLink, max_requests: int = 8) -> FastAPI:
     """As `create_app` builds it, but connected to `link`."""
     settings = RouterSettings(max_body_bytes=MAX_BODY_BYTES)
-    answers = Answers(link, max_requests)
+    answers = Answers(link, max_requests, SEAL)
     app = FastAPI()
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.include_router(generate.routes(answers, settings))

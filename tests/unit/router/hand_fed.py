@@ -11,6 +11,7 @@ from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.dialect import Tag
 from multiverse_shared.limits import Limits
+from multiverse_shared.tree import Text
 from tests.unit.router.served import served_model, tokenizer
 
 
@@ -100,7 +101,7 @@ def request(
     return AnswerRequest(
         id="r",
         model_digest=served_model().digest,
-        prompt=tuple(text("prompt")),
+        prompt=(Text(tuple(text("prompt"))),),
         limits=limits or Limits(max_total_tokens=1000),
         parallel=parallel,
         sampling=SamplingOptions(seed=1, logprobs=logprobs),

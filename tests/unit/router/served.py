@@ -11,6 +11,7 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.model import ServedModel
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.tokenizer import TextTokenizer
+from multiverse_shared.tree import Context, linearise
 
 TAGS = tuple(load_dialect("multiverse").tags.values())
 EOS = "<eos>"
@@ -70,3 +71,8 @@ def served_model(
     *, context_length: int = 2048, kv_cells: int = 4096, **changes: bytes | None
 ) -> ServedModel:
     return ServedModel.of(model_info(context_length, kv_cells), model_files(**changes))
+
+
+def told(context: Context) -> str:
+    """A context as one text."""
+    return tokenizer().decode(linearise(context))

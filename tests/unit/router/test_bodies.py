@@ -16,7 +16,9 @@ from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound
 from multiverse_shared.limits import Limits
-from tests.unit.router.served import SUFFIX, served_model, tokenizer
+from multiverse_shared.tree import count
+from tests.unit.router.app import SEAL
+from tests.unit.router.served import SUFFIX, served_model, told
 
 SETTINGS = RouterSettings(default_max_tokens=500)
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}]}
@@ -25,7 +27,7 @@ CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}]}
 def request(served: ServedModel, prompt: str = "x", **fields: Any) -> AnswerRequest:
     body = GenerateBody(prompt=prompt, **fields)
     messages = [Message(role="user", content=prompt)]
-    return answer_request("r", body, body, messages, body.max_tokens, served, SETTINGS)
+    return answer_request("r", body, body, messages, body.max_tokens, served, SETTINGS, SEAL)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_the_longest_chain_fits_the_context_and_the_budget_is_what_was_asked_for
     model = served_model(context_length=context, kv_cells=cells)
     fields = {"max_tokens": wanted, "max_critical_tokens": critical, "parallel": "off"}
     limits = (made := request(model, "q" * length, **fields)).limits
-    prompt = len(made.prompt)
+    prompt = count(made.prompt)
     assert limits.max_critical_tokens is not None
     assert 1 <= limits.max_critical_tokens <= limits.max_total_tokens or critical
     if critical:
@@ -176,9 +178,7 @@ def test_off_means_no_suffix_in_the_prompt() -> None:
     model = served_model()
     made = {mode: request(model, parallel=mode) for mode in ("auto", "serial", "off")}
     assert made["auto"].prompt == made["serial"].prompt
-    assert tokenizer().decode(made["auto"].prompt) == (
-        tokenizer().decode(made["off"].prompt) + SUFFIX
-    )
+    assert told(made["auto"].prompt) == told(made["off"].prompt) + SUFFIX
     assert made["off"].parallel is Parallel.OFF
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiverse_router.chat_template import ChatTemplate
+from multiverse_router.model import ServedModel
+from multiverse_router.prompt import Turn
 from multiverse_shared.errors import InvalidModel, InvalidRequest
-from tests.unit.router.served import BOS, EOS, TAGS, TEMPLATE, tokenizer
+from multiverse_shared.tree import linearise
+from tests.unit.router.served import BOS, EOS, TAGS, TEMPLATE, served_model, tokenizer
 
 SENTINELS = "\ue000\ue001\ue002\ue003"
 JINJA = ["{{ bos_token }}", "{% endfor %}", "{# x #}", "{{ 7 * 7 }}", "{% raw %}", "}}", "{%"]
@@ -22,8 +27,13 @@ THINKING = (
 
 
 def encode(source: str, *contents: str, role: str = "user") -> list[int]:
-    template = ChatTemplate(source, {"bos_token": BOS})
-    return template.encode([{"role": role, "content": text} for text in contents], tokenizer())
+    turns = [Turn(role, text) for text in contents]
+    return list(linearise(_model(source).prompts.write(turns, parallel=False)))
+
+
+@cache
+def _model(source: str) -> ServedModel:
+    return served_model(chat_template_jinja=source.encode())
 
 
 def control(ids: list[int]) -> list[int]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.model import ServedModel
+from multiverse_router.prompt import Turn
 from multiverse_router.settings import Positions
 from multiverse_shared.errors import InvalidModel, MultiverseError
-from tests.unit.router.served import EOS, SUFFIX, model_files, model_info, served_model, tokenizer
-
-
-def user(*contents: str) -> list[Mapping[str, str]]:
-    return [{"role": "user", "content": text} for text in contents]
+from multiverse_shared.tree import Block, Text
+from tests.unit.router.served import EOS, model_files, model_info, served_model, told, tokenizer
 
 
 @pytest.mark.parametrize(
@@ -96,35 +93,11 @@ def test_a_token_may_be_spelled_as_an_object() -> None:
 def test_a_template_may_stand_in_the_tokenizers_configuration() -> None:
     config = json.dumps({"eos_token": EOS, "chat_template": "Q{{ messages[0].content }}"}).encode()
     model = served_model(chat_template_jinja=None, tokenizer_config_json=config)
-    assert tokenizer().decode(model.prompt(user("x"), parallel=False)) == "Qx"
+    assert told(model.prompts.write([Turn("user", "x")], parallel=False)) == "Qx"
 
 
-def test_the_suffix_ends_the_last_user_message_when_parallel() -> None:
-    model = served_model()
-    chat = [*user("one"), {"role": "assistant", "content": "two"}, *user("three")]
-    text = tokenizer().decode(model.prompt(chat, parallel=True))
-    assert text == f"<bos><Path>user:one<Path>assistant:two<Path>user:three{SUFFIX}"
-    assert SUFFIX not in tokenizer().decode(model.prompt(chat, parallel=False))
-
-
-def test_a_suffix_that_stands_there_is_not_doubled() -> None:
-    model = served_model()
-    assert model.prompt(user(f"x{SUFFIX}"), parallel=True) == model.prompt(user("x"), parallel=True)
-
-
-def test_an_assistants_turn_after_the_users_keeps_the_suffix_with_the_user() -> None:
-    chat = [*user("x"), {"role": "assistant", "content": "y"}]
-    text = tokenizer().decode(served_model().prompt(chat, parallel=True))
-    assert text == f"<bos><Path>user:x{SUFFIX}<Path>assistant:y"
-
-
-def test_without_a_user_message_there_is_no_suffix() -> None:
-    chat = [{"role": "system", "content": "rules"}]
-    model = served_model()
-    assert model.prompt(chat, parallel=True) == model.prompt(chat, parallel=False)
-
-
-def test_the_messages_of_the_caller_are_left_as_they_are() -> None:
-    chat = user("x")
-    served_model().prompt(chat, parallel=True)
-    assert chat == user("x")
+def test_a_block_takes_room_in_the_pool_by_tokens_and_in_the_context_by_positions() -> None:
+    prompt = (Text((1,)), Block(((Text((2, 3)),), (Text((4,)),))), Text((5,)))
+    assert served_model(context_length=100, kv_cells=1000).room(prompt) == 100 - 4
+    model = served_model(context_length=100, kv_cells=50)
+    assert model.room(prompt) == model.pool_room(prompt) == 50 - 5

@@ -68,7 +68,7 @@ class Stage:
         return tuple(self.tokenizer.encode_trusted(text))
 
     def interpreter(self, limits: Limits | None = None, *, may_fork: bool = True) -> Interpreter:
-        prompt = self.ids("Q?")
+        prompt = (Text(self.ids("Q?")),)
         return Interpreter(self.grammar, limits or Limits(), prompt, [self.eos], may_fork=may_fork)
 
     def perform(

@@ -131,7 +131,7 @@ def served(tree: TextTree, grammar: Grammar, eos: int) -> Context:
     paths: dict[str, list[int]] = {}
     typed(tree, "0", grammar, paths)
     script: dict[str, Ids] = {path: tuple(ids) for path, ids in paths.items()}
-    return run(Interpreter(grammar, PLENTY, (0,), [eos]), Script(script, eos)).context[1:]
+    return run(Interpreter(grammar, PLENTY, (Text((0,)),), [eos]), Script(script, eos)).context[1:]
 
 
 def authors(context: Context) -> list[tuple[int, bool]]:

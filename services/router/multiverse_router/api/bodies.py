@@ -16,12 +16,14 @@ from pydantic import (
     model_validator,
 )
 
+from multiverse_router.context_seal import ContextSeal
 from multiverse_router.model import ServedModel
+from multiverse_router.prompt import Turn
 from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound
 from multiverse_shared.limits import Limits
-from multiverse_shared.tree import JoinRule
+from multiverse_shared.tree import JoinRule, Text
 
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
@@ -48,11 +50,32 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Said(_Body):
+    """What a server gave with an answer, given back."""
+
+    context: UnicodeText = Field(description="the signed tree; what `content` says is ignored")
+
+
 class Message(_Body):
     """One turn of a chat."""
 
     role: Literal["system", "user", "assistant"]
-    content: UnicodeText
+    multiverse: Said | None = None
+    content: UnicodeText | None = Field(None, validate_default=True)
+
+    @field_validator("multiverse")
+    @classmethod
+    def _of_an_assistant(cls, said: Said | None, info: ValidationInfo) -> Said | None:
+        if said and info.data.get("role") != "assistant":
+            raise ValueError("only what an assistant said has a context")
+        return said
+
+    @field_validator("content")
+    @classmethod
+    def _something(cls, content: str | None, info: ValidationInfo) -> str | None:
+        if content is None and not info.data.get("multiverse"):
+            raise ValueError("write something, if only an empty text")
+        return content
 
 
 class Decoding(_Body):
@@ -131,6 +154,7 @@ class ParallelOptions(_Body):
     max_blocks: NotNegative | None = None
     max_live_paths: Positive | None = Field(None, description="decoded at once; more queue")
     deadline_s: Annotated[float, Field(gt=0, le=86400)] | None = None
+    return_context: bool = Field(False, description="the answer's signed tree, to give back")
 
     def limits(self, settings: RouterSettings) -> dict[str, int]:
         """Those that are given. InvalidRequest for one above what the server allows."""
@@ -201,17 +225,18 @@ def answer_request(
     max_tokens: int | None,
     model: ServedModel,
     settings: RouterSettings,
+    seal: ContextSeal,
 ) -> AnswerRequest:
     """The checked request. NotFound for another model, InvalidRequest with the field's name."""
     if body.model is not None and body.model != model.name:
         raise NotFound(f"model {body.model!r} is not served here; {model.name!r} is", field="model")
-    prompt = model.prompt(
-        [message.model_dump() for message in messages],
-        parallel=options.parallel is not Parallel.OFF,
-    )
-    if not prompt:
-        raise InvalidRequest("the prompt has no tokens; write something", field="messages")
-    room = max(1, model.room(len(prompt)))
+    turns = [_turn(message, index, model, seal) for index, message in enumerate(messages)]
+    prompt = model.prompts.write(turns, parallel=options.parallel is not Parallel.OFF)
+    if not prompt or not isinstance(prompt[-1], Text):
+        raise InvalidRequest(
+            "the prompt has no tokens to go on from; write something", field="messages"
+        )
+    room = max(1, model.room(prompt))
     total = max_tokens or min(settings.default_max_tokens, room)
     if model.grammar.dialect.rule is JoinRule.LINEAR:  # a closed block stands one after another
         total = min(total, room)
@@ -226,4 +251,13 @@ def answer_request(
         sampling=body.sampling(model),
         stop=tuple(body.stop or ()),
         deadline_s=options.deadline_s,
+        return_context=options.return_context,
     )
+
+
+def _turn(message: Message, index: int, model: ServedModel, seal: ContextSeal) -> Turn:
+    """InvalidRequest when the message's context is not one that was given for this model."""
+    if message.multiverse is None:
+        return Turn(message.role, message.content or "")
+    field = f"messages.{index}.multiverse.context"
+    return Turn(message.role, "", seal.open(message.multiverse.context, model.layout, field))

@@ -57,6 +57,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
             max_tokens,
             answers.model,
             settings,
+            answers.seal,
         )
         tags = body.multiverse.tags == "keep"
         model = answers.model.name
@@ -76,11 +77,12 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
 
 
 def _completion(wanted: AnswerRequest, model: str, outcome: Outcome) -> dict[str, Any]:
-    assert outcome.usage is not None
+    assert outcome.usage
+    assert outcome.finish
     choice: dict[str, Any] = {
         "index": 0,
         "message": {"role": "assistant", "content": outcome.text},
-        "finish_reason": _openai_reason(outcome.finish_reason),
+        "finish_reason": _openai_reason(outcome.finish.reason),
     }
     if wanted.sampling.logprobs:
         choice["logprobs"] = choice_logprobs(outcome.told)
@@ -91,7 +93,7 @@ def _completion(wanted: AnswerRequest, model: str, outcome: Outcome) -> dict[str
         "model": model,
         "choices": [choice],
         "usage": _usage(outcome.usage),
-        "multiverse": _extension(outcome.usage, outcome.finish_reason),
+        "multiverse": _extension(outcome.usage, outcome.finish),
     }
 
 
@@ -130,7 +132,7 @@ async def _chunks(
                     usage = event
                 case FinishEvent():
                     assert usage is not None
-                    more = _extension(usage, event.reason)
+                    more = _extension(usage, event)
                     yield chunk({}, _openai_reason(event.reason), multiverse=more)
                     if include_usage:
                         yield sse({**frame, "choices": [], "usage": _usage(usage)})
@@ -153,12 +155,14 @@ def _usage(usage: UsageEvent) -> dict[str, Any]:
     }
 
 
-def _extension(usage: UsageEvent, reason: str) -> dict[str, Any]:
+def _extension(usage: UsageEvent, finish: FinishEvent) -> dict[str, Any]:
+    context = {"context": finish.context, "context_omitted": finish.context_omitted}
     return {
         "written_tokens": usage.written_tokens,
         "critical_path_tokens": usage.critical_path_tokens,
         "parallelism": usage.parallelism,
         "reused_tokens": usage.reused_tokens,
         "irregular": usage.irregular,
-        "finish_reason": reason,
+        "finish_reason": finish.reason,
+        **{name: value for name, value in context.items() if value is not None},
     }

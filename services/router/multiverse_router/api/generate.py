@@ -35,6 +35,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
             body.max_tokens,
             answers.model,
             settings,
+            answers.seal,
         )
         answers.check(wanted)
         if body.stream:
@@ -57,12 +58,13 @@ async def _events(answers: Answers, wanted: AnswerRequest) -> AsyncIterator[str]
 
 
 def _whole(wanted: AnswerRequest, outcome: Outcome) -> dict[str, Any]:
-    assert outcome.usage is not None
+    assert outcome.usage
+    assert outcome.finish
     events: list[AnswerEvent] = outcome.events
     return {
         "id": wanted.id,
         "text": outcome.text,
-        "finish_reason": outcome.finish_reason,
+        "finish_reason": outcome.finish.reason,
         "usage": event_json(outcome.usage, 0),
         "events": [event_json(event, number) for number, event in enumerate(events)],
     }

@@ -23,7 +23,7 @@ class Outcome:
 
     text: str = ""
     usage: UsageEvent | None = None
-    finish_reason: str = ""
+    finish: FinishEvent | None = None
     error: ErrorEvent | None = None
     events: list[AnswerEvent] = field(default_factory=list)
     told: list[TextEvent] = field(default_factory=list)  # what `text` is made of, in its order
@@ -40,7 +40,7 @@ class Outcome:
                     case UsageEvent():
                         outcome.usage = event
                     case FinishEvent():
-                        outcome.finish_reason = event.reason
+                        outcome.finish = event
                     case ErrorEvent():
                         outcome.error = event
         outcome.text = "".join(event.delta for event in outcome.told)
