@@ -11,7 +11,7 @@ from multiverse_router.prompt import Turn
 from multiverse_shared.encode import TextBlock, encode
 from multiverse_shared.errors import InvalidRequest
 from multiverse_shared.tree import Block, Context, Text, linearise, normalise
-from tests.unit.router.served import SUFFIX, served_model, told, tokenizer
+from tests.unit.router.served import SUFFIX, served_model, tokenizer, told
 
 BLOCK = TextBlock(("one", "two"), (("the first",), ("the second",)), ("so",))
 PLAIN = b"{% for m in messages %}[{{ m.content }}]{% endfor %}"

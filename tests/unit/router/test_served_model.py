@@ -13,7 +13,7 @@ from multiverse_router.prompt import Turn
 from multiverse_router.settings import Positions
 from multiverse_shared.errors import InvalidModel, MultiverseError
 from multiverse_shared.tree import Block, Text
-from tests.unit.router.served import EOS, model_files, model_info, served_model, told, tokenizer
+from tests.unit.router.served import EOS, model_files, model_info, served_model, tokenizer, told
 
 
 @pytest.mark.parametrize(
