@@ -2,8 +2,8 @@
 
 A sealed context is an HMAC-SHA256 in base64url, and behind it the tree: one byte that says whether
 zlib was worth it, then the protobuf `Context`, all in base64url. The signature also covers the
-layout that the tree was made for, so it never meets another tokenizer. Nothing of what a client sends
-is decoded before its signature is checked.
+layout that the tree was made for, so it never meets another tokenizer. Nothing of what a client
+sends is decoded before its signature is checked.
 """
 
 from __future__ import annotations

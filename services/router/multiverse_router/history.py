@@ -15,7 +15,7 @@ from multiverse_shared.limits import Limits
 from multiverse_shared.reader import read
 from multiverse_shared.tree import Context, normalise
 
-_LABEL = r"\d+(?:\.\d+)*"
+_LABEL = r"[0-9]+(?:\.[0-9]+)*"
 _CLOSERS = frozenset({Tag.OUTLINE_CLOSE, Tag.PATH_CLOSE, Tag.JOIN_CLOSE, Tag.BLOCK_CLOSE})
 _TAGS_OF_A_BLOCK = 6  # besides the four of each of its paths
 
@@ -79,7 +79,7 @@ class HistoryReader:
             for part in filter(None, parts):
                 ids.extend(self._grammar.tokenizer.encode(part))
             depth += (before is Tag.PATH_OPEN) - (behind is Tag.PATH_CLOSE)
-            if len(ids) > self._max_tokens or depth > self._limits.max_depth:
+            if len(ids) > self._max_tokens or not 0 <= depth <= self._limits.max_depth:
                 return None
             if plan is not None and len(ids) - plan > longest:
                 return None

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from multiverse_router.history import HistoryReader, depth
+from multiverse_router.history import HistoryReader
+from multiverse_router.settings import RouterSettings
 from multiverse_shared.characters import CharacterTokenizer
 from multiverse_shared.dialect import Dialect, load_dialect
 from multiverse_shared.encode import TextBlock, TextTree, encode
@@ -33,20 +34,23 @@ CLEAN = f"x{_clean}</Parallel>y"
 
 
 @cache
-def grammar(name: str, merged: bool = False) -> Grammar:
+def grammar(name: str, tokenizer: str = "characters") -> Grammar:
+    """`merging`: tags are special tokens; `spelling`: they are several ids each."""
     dialect: Dialect = _dialects[name]
-    return Grammar.bind(dialect, _merging() if merged else CharacterTokenizer(dialect))
+    if tokenizer == "characters":
+        return Grammar.bind(dialect, CharacterTokenizer(dialect))
+    return Grammar.bind(dialect, _merging(vocabularies.TAGS if tokenizer == "merging" else ()))
 
 
 @cache
-def _merging() -> TextTokenizer:
+def _merging(special: tuple[str, ...]) -> TextTokenizer:
     """Bodies run together with the templates around them, unless they are encoded apart."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=400,
-        special_tokens=[AddedToken(t, special=True, normalized=False) for t in vocabularies.TAGS],
+        special_tokens=[AddedToken(t, special=True, normalized=False) for t in special],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -90,22 +94,23 @@ def _trees(levels: int) -> st.SearchStrategy[TextTree]:
 
 
 @pytest.mark.parametrize(
-    ("name", "merged"),
+    ("name", "tokenizer"),
     [
-        ("multiverse", False),
-        ("multiverse", True),
-        ("multiverse-qwen", True),
-        ("long", True),
-        ("npr", False),
-        ("threadweaver", False),
+        ("multiverse", "characters"),
+        ("multiverse", "merging"),
+        ("multiverse-qwen", "merging"),
+        ("multiverse-qwen", "spelling"),
+        ("long", "merging"),
+        ("npr", "characters"),
+        ("threadweaver", "characters"),
     ],
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tree=_trees(2))
 def test_the_text_of_a_served_answer_is_read_into_the_same_tree(
-    name: str, merged: bool, tree: TextTree
+    name: str, tokenizer: str, tree: TextTree
 ) -> None:
-    bound = grammar(name, merged)
+    bound = grammar(name, tokenizer)
     served = encode(tree, bound)
     text = bound.tokenizer.decode(linearise(served))
     known = HistoryReader(bound, LIMITS, 10_000).read(text)
@@ -251,11 +256,6 @@ def test_a_text_longer_than_any_prompt_is_not_read() -> None:
     assert read(CLEAN + "y", max_tokens=tokens) is None
 
 
-def test_depth_counts_blocks_inside_one_another() -> None:
-    trees = [encode(tree, grammar("multiverse")) for tree in ((), nested(1) * 3, nested(5))]
-    assert [depth(tree) for tree in trees] == [0, 1, 5]
-
-
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "text",
@@ -263,9 +263,10 @@ def test_depth_counts_blocks_inside_one_another() -> None:
         "</Path>" * 300_000 + "</Goal>",
         "<Parallel><Goal><Outline>" + "a" * 2_000_000 + "</Outline></Goal>",
         "<Parallel><Goal></Goal><Conclusion>" * 60_000,
+        "<Parallel><Goal><Outline>1:</Outline></Goal><Path>1:" * 1_000,
         CLEAN * 30_000,
     ],
-    ids=["stray tags", "one outline", "never closed", "many blocks"],
+    ids=["stray tags", "one outline", "never closed", "deep", "many blocks"],
 )
 def test_texts_of_megabytes_are_not_read_for_long(text: str) -> None:
-    assert read(text, limits=Limits(max_paths=64, max_depth=16), max_tokens=50_000) is None
+    assert read(text, limits=RouterSettings().largest_limits, max_tokens=50_000) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 
 import pytest
 
@@ -111,7 +112,7 @@ def test_an_ill_formed_answer_is_characters_throughout() -> None:
 def test_a_well_formed_answer_has_no_control_ids_but_its_dialects() -> None:
     text = told(answer()) + "<eos><bos>"
     ids = linearise(write(assistant(text), template=PLAIN))
-    tags = set(model().grammar.tags.values())
+    tags = set(chain(*model().grammar.tags.values()))
     assert tokenizer().control_ids.intersection(ids) <= tags
     assert tokenizer().decode(ids) == f"[{text}]"
 
