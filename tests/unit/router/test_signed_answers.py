@@ -66,7 +66,7 @@ async def test_it_is_the_tree_without_the_prompt() -> None:
     finish = events[-1]
     assert isinstance(finish, FinishEvent)
     assert finish.context_omitted is None
-    tree = SEAL.open(finish.context or "", served_model().digest, "f")
+    tree = SEAL.open(finish.context or "", served_model().layout, "f")
     assert told(tree) == (
         "<Parallel><Goal><Outline>1:a</Outline></Goal><Path>1:A</Path>"
         "<Conclusion></Conclusion></Parallel>"
