@@ -10,8 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from multiverse_router.history import HistoryReader
+from multiverse_shared.dialect import load_dialect
+from multiverse_shared.grammar import Grammar
+from multiverse_shared.limits import Limits
 from multiverse_shared.tokenizer import TextTokenizer
-from tests.e2e.answers import FLAT, NESTED, chat_body, events_of, whole
+from multiverse_shared.tree import Block, Context, Text, normalise
+from tests.e2e.answers import FLAT, NESTED, Ask, Tree, chat_body, events_of, whole
 
 CHAT = "/v1/chat/completions"
 SMALL = "max a:7+5,b:4+9,?"
@@ -83,6 +88,27 @@ def answers(client: httpx.Client) -> dict[str, Body]:
 def turns(answers: dict[str, Body], tell: Tell) -> list[Message]:
     """A chat of their questions and answers, told as `tell` has it."""
     return list(chain(*([user(asked), tell(answer)] for asked, answer in answers.items())))
+
+
+def served(tree: Tree, path: str = "0") -> Context:
+    """The tree that the events of an answer tell."""
+    return tuple(
+        Block(tuple(served(tree, child) for child in part))
+        if isinstance(part, list)
+        else Text(tuple(part["token_ids"]))
+        for part in tree.paths[path].parts
+    )
+
+
+@pytest.mark.parametrize("question", [FLAT, NESTED, SMALL])
+def test_the_text_of_an_answer_is_read_into_the_tree_that_was_served(
+    told: Ask, model: Path, question: str
+) -> None:
+    tree = Tree(told(question, parallel="auto"))
+    tokenizer = TextTokenizer.from_directory(model)
+    reader = HistoryReader(Grammar.bind(load_dialect("multiverse"), tokenizer), Limits(), 2000)
+    assert any(isinstance(item, Block) for item in served(tree))
+    assert reader.read(tree.text()) == normalise(served(tree))
 
 
 # -- from turn to turn ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.model import ServedModel
 from multiverse_router.prompt import Turn
-from multiverse_router.settings import Positions
+from multiverse_router.settings import Positions, RouterSettings
 from multiverse_shared.errors import InvalidModel, MultiverseError
 from multiverse_shared.tree import Block, Text
 from tests.unit.router.served import EOS, model_files, model_info, served_model, tokenizer, told
@@ -101,3 +101,15 @@ def test_a_block_takes_room_in_the_pool_by_tokens_and_in_the_context_by_position
     assert served_model(context_length=100, kv_cells=1000).room(prompt) == 100 - 4
     model = served_model(context_length=100, kv_cells=50)
     assert model.room(prompt) == model.pool_room(prompt) == 50 - 5
+
+
+def test_earlier_answers_are_read_within_the_servers_largest_limits() -> None:
+    text = (
+        "<Parallel><Goal><Outline>1:a</Outline></Goal><Path>1:b</Path><Conclusion>c</Conclusion>"
+        "</Parallel>"
+    )
+    for most_depth, kinds in ((1, [Text, Block, Text]), (0, [Text])):
+        history = RouterSettings(most_depth=most_depth).largest_limits
+        model = ServedModel.of(model_info(), model_files(), history=history)
+        prompt = model.prompts.write([Turn("assistant", text)], parallel=False)
+        assert [type(item) for item in prompt] == kinds
