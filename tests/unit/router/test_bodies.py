@@ -18,7 +18,7 @@ from multiverse_shared.errors import InvalidRequest, NotFound
 from multiverse_shared.limits import Limits
 from multiverse_shared.tree import count
 from tests.unit.router.app import SEAL
-from tests.unit.router.served import SUFFIX, served_model, told
+from tests.unit.router.served import SUFFIX, served_model, tokenizer, told
 
 SETTINGS = RouterSettings(default_max_tokens=500)
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}]}

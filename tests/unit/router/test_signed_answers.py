@@ -108,6 +108,7 @@ async def test_usage_counts_the_whole_prompt_and_none_of_it_as_answer() -> None:
     assert (usage.prompt_tokens, usage.completion_tokens) == (3, len(text("xyz")))
     assert events[0].prompt_tokens == 3
     assert linearise(PROMPT) == (5, 6, 7)
+    assert link.starts[0].sampling.penalised_from == 3
 
 
 # -- bodies ---------------------------------------------------------------------------------------
