@@ -18,7 +18,8 @@ from functools import partial
 
 from tqdm import tqdm
 
-from tests.unit.shared.random_language import DIALECTS, Example, Tally
+from tests.unit.shared.random_language import Example, Tally
+from tests.unit.shared.random_writers import DIALECTS
 
 MOST_TOLD = 5  # failures of a portion
 PORTION = 500

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from multiverse_shared.grammar import Grammar
-from tests.unit.shared.random_language import DIALECTS, Example, Tally, Vocabulary, grammar_of
+from tests.unit.shared.random_language import Example, Tally
+from tests.unit.shared.random_writers import DIALECTS, Vocabulary, grammar_of
 
 EXAMPLES = 2000
 
