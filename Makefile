@@ -18,10 +18,11 @@ LEAVES ?= 100
 ROWS ?= 16
 VOCAB ?= 49152
 STEP_MS ?= 88
+EXAMPLES ?= 100000
 SEED ?= 20261129
 TOKENS ?= 12000000
 
-.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling train-tiny
+.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling bench-language train-tiny
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -67,6 +68,9 @@ bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, LEAV
 
 bench-sampling: setup-all ## what drawing tokens costs beside a step (ROWS, VOCAB, STEP_MS, SEED)
 	@$(BIN)/python -m tests.bench.sampling --rows $(ROWS) --vocab $(VOCAB) --step-ms $(STEP_MS) --seed $(SEED)
+
+bench-language: setup-all ## random tokens of every dialect through reader and interpreter (EXAMPLES, SEED)
+	@$(BIN)/python -m tests.bench.language --examples $(EXAMPLES) --seed $(SEED)
 
 train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
 	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)

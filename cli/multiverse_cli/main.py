@@ -19,6 +19,7 @@ from rich.progress import Progress, track
 from multiverse_cli.api import ApiError
 from multiverse_cli.chat import ask, converse
 from multiverse_cli.generate import generate_all, read_prompts
+from multiverse_cli.layout import draw
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
 from multiverse_shared.errors import MultiverseError
@@ -158,6 +159,19 @@ def parse(
         typer.echo(json.dumps(statistics.as_json()))
     else:
         console.print(statistics.as_table())
+
+
+@app.command()
+def layout(
+    file: Annotated[
+        Path, typer.Argument(help='A tree as JSON, or JSONL (or .gz) with an "output" per line.')
+    ],
+    png: Annotated[Path | None, typer.Option(help="Write a picture as well.")] = None,
+    row: Annotated[int, typer.Option(help="Row of the file to draw, from 1.")] = 1,
+    dialect: Annotated[str, typer.Option(help="Dialect of the outputs.")] = "multiverse-qwen",
+) -> None:
+    """Draw a small tree: which token sees which, and where each stands."""
+    draw(Console(), file, row, dialect, png)
 
 
 @model_app.command("export")

@@ -42,6 +42,10 @@ class OutputReader:
         """What the model wrote, in linear order."""
         return self._tokenizer.decode(linearise(reading.context, written=False))
 
+    def token(self, token: int) -> str:
+        """How one token is spelled."""
+        return self._tokenizer.decode([token])
+
     def draw(self, reading: Reading) -> Tree:
         """The tree with the positions of its texts."""
         places = iter(positions(reading.context))

@@ -52,8 +52,8 @@ def _extent(context: Context, at: int) -> tuple[int, int | None]:
 
 
 def _start(text: Text, at: int) -> int:
-    """Position of the first token of a text, when `at` is the next one."""
-    return at if text.start is None else text.start
+    """Position of the first token of a text, when `at` is the next one; none, none moved."""
+    return at if text.start is None or not text.ids else text.start
 
 
 def _is_plain(block: Block) -> bool:

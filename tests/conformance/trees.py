@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from multiverse_shared.tree import Block, Context, Item, Text
+from multiverse_shared.tree import Block, Context, Item, JoinRule, Text
 
 
 def vector_cases(path: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text("utf-8"))["cases"])
 
 
-def tree_of(case: list[dict[str, Any]], path_offset: int = 0, join_offset: int = 0) -> Context:
+def tree_of(
+    case: list[dict[str, Any]],
+    path_offset: int = 0,
+    join_offset: int = 0,
+    rule: JoinRule = JoinRule.STITCH,
+) -> Context:
     """The context tree of a vector's `context`."""
     items: list[Item] = []
     for item in case:
         if "text" in item:
-            items.append(Text(tuple(item["text"])))
+            items.append(Text(tuple(item["text"]), start=item.get("start")))
         else:
-            paths = tuple(tree_of(path, path_offset, join_offset) for path in item["paths"])
-            items.append(Block(paths, path_offset=path_offset, join_offset=join_offset))
+            paths = tuple(tree_of(path, path_offset, join_offset, rule) for path in item["paths"])
+            closed = item.get("closed", True)
+            items.append(Block(paths, rule, closed, path_offset, join_offset))
     return tuple(items)
+
+
+def tree_of_case(case: dict[str, Any]) -> Context:
+    """The context tree of a vector, under the rule and with the offsets that it names."""
+    rule = JoinRule(case.get("rule", JoinRule.STITCH))
+    return tree_of(case["context"], case.get("path_offset", 0), case.get("join_offset", 0), rule)
 
 
 def with_ids(context: Context, ids: list[int]) -> Context:
@@ -32,13 +45,9 @@ def with_ids(context: Context, ids: list[int]) -> Context:
 
     def walk(items: Context) -> Context:
         return tuple(
-            Text(tuple(next(source) for _ in item.ids))
+            replace(item, ids=tuple(next(source) for _ in item.ids))
             if isinstance(item, Text)
-            else Block(
-                tuple(walk(path) for path in item.paths),
-                path_offset=item.path_offset,
-                join_offset=item.join_offset,
-            )
+            else replace(item, paths=tuple(walk(path) for path in item.paths))
             for item in items
         )
 

@@ -7,6 +7,7 @@ order in which branches report, and in what portions, is up to a schedule.
 from __future__ import annotations
 
 import random
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -114,10 +115,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Which of the live branches reports next, and how many tokens at most."""
+    """Which of the live branches reports next, and how many tokens at most.
+
+    No more than `most_live` of them decode at once; the others wait, in the order of their paths.
+    """
 
     pick: Callable[[Sequence[str]], str]
     portion: Callable[[], int]
+    most_live: int = 1 << 30
 
     @classmethod
     def serial(cls) -> Schedule:
@@ -140,6 +145,7 @@ def run(interpreter: Interpreter, model: Model, schedule: Schedule | None = None
     schedule = schedule or Schedule.serial()
     record = Record(interpreter)
     live: dict[str, int] = {}  # branch -> how many of its tokens were reported
+    waiting: list[tuple[list[int], str]] = []  # branches in the order of their paths
 
     def apply(effects: list[Effect]) -> None:
         for effect in effects:
@@ -149,7 +155,7 @@ def run(interpreter: Interpreter, model: Model, schedule: Schedule | None = None
                 assert effect.branch not in record.starts
                 record.starts[effect.branch] = effect
                 record.decoded[effect.branch] = decode(effect, model)
-                live[effect.branch] = 0
+                insort(waiting, ([int(n) for n in effect.path.split(".")], effect.branch))
             elif isinstance(effect, AbortBranch):
                 del live[effect.branch]
                 record.aborted.append(effect.branch)
@@ -157,7 +163,9 @@ def run(interpreter: Interpreter, model: Model, schedule: Schedule | None = None
                 record.events.append(effect)
 
     apply(interpreter.begin())
-    while live:
+    while live or waiting:
+        while waiting and len(live) < schedule.most_live:
+            live[waiting.pop(0)[1]] = 0
         branch = schedule.pick(list(live))
         decoded, reported = record.decoded[branch], live[branch]
         if reported < len(decoded.ids):

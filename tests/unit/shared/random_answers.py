@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
+from multiverse_shared.effects import Finished
 from multiverse_shared.grammar import Ids
 from multiverse_shared.limits import Limits
-from multiverse_shared.tree import Block, Context
+from multiverse_shared.tree import Block, Context, count
+from multiverse_shared.usage import usage
 from tests.unit.shared.fake_engine import Record, Schedule, run
 from tests.unit.shared.stage import LONG_TEMPLATES, Stage
 from tests.unit.shared.vocabularies import EOS, TAGS
@@ -26,7 +28,7 @@ _USUAL: dict[str, list[str]] = {
     **{digit: [*":::...", "1", "2", "3"] for digit in "123"},
     ".": [*"123456"],
     ":": ["<Parallel>", *"aa"],
-    "": [*"aaaaaaa1:", *["<Parallel>", "</Outline>", "</Path>", "</Conclusion>"] * 5, EOS],
+    "": [*"aaaaaaa1:", *["<Parallel>", "</Outline>", "</Path>", "</Conclusion>"] * 8, EOS],
 }
 _ANYTHING = [*TAGS, EOS, *"ab12.: "]
 _stages = {"short": Stage.build(), "long": Stage.build(**LONG_TEMPLATES)}
@@ -70,23 +72,65 @@ class Case:
         return run(interpreter, RandomModel(self.stage, self.seed, self.wildness), schedule)
 
 
+_generous = st.builds(
+    Limits,
+    max_total_tokens=st.integers(100, 500),
+    max_paths=st.integers(2, 5),
+    max_depth=st.sampled_from([3, 2]),
+    max_blocks=st.sampled_from([8, 20]),
+)
+_tight = st.one_of(
+    st.tuples(st.just("max_total_tokens"), st.integers(0, 100)),
+    st.tuples(st.just("max_critical_tokens"), st.integers(1, 300)),
+    st.tuples(st.just("max_paths"), st.just(1)),
+    st.tuples(st.just("max_depth"), st.integers(0, 1)),
+    st.tuples(st.just("max_path_tokens"), st.integers(1, 100)),
+    st.tuples(st.just("max_goal_tokens"), st.integers(1, 60)),
+    st.tuples(st.just("max_blocks"), st.integers(0, 3)),
+)
+_limits = st.builds(
+    lambda limits, tight: replace(limits, **dict(tight)), _generous, st.lists(_tight, max_size=2)
+)
 cases = st.builds(
     Case,
     st.sampled_from(list(_stages)),
     st.integers(0, 1 << 32),
-    st.sampled_from([0.0, 0.02, 0.1, 0.5]),
+    st.sampled_from([0.0, 0.0, 0.02, 0.02, 0.1, 0.5]),
+    _limits,
+    st.sampled_from([True] * 9 + [False]),
+)
+small_cases = st.builds(
+    Case,
+    st.sampled_from(list(_stages)),
+    st.integers(0, 1 << 32),
+    st.sampled_from([0.0, 0.02]),
     st.builds(
         Limits,
-        max_total_tokens=st.integers(60, 300) | st.integers(150, 300) | st.integers(0, 60),
-        max_critical_tokens=st.none() | st.none() | st.integers(1, 300),
-        max_paths=st.integers(1, 5),
-        max_depth=st.sampled_from([3, 2, 1, 0]),
-        max_path_tokens=st.just(4096) | st.integers(1, 100),
-        max_goal_tokens=st.just(1024) | st.integers(1, 60),
-        max_blocks=st.sampled_from([8, 20, 3, 1, 0]),
+        max_total_tokens=st.integers(150, 300),
+        max_paths=st.integers(2, 3),
+        max_blocks=st.integers(2, 3),
     ),
-    st.sampled_from([True, True, True, False]),
+    st.just(True),
 )
+
+
+def assert_within_limits(record: Record, limits: Limits, *, may_fork: bool) -> None:
+    """The answer is over, and each of its limits holds."""
+    counts = usage(record.context, 1)
+    critical = limits.max_critical_tokens
+    assert counts.generated <= limits.max_total_tokens
+    assert counts.critical <= (limits.max_total_tokens if critical is None else critical)
+    blocks = 0
+    for path, items in paths_of(record.context[1:]):
+        for block in (item for item in items if isinstance(item, Block)):
+            blocks += 1
+            assert block.closed
+            assert 1 <= len(block.paths) <= limits.max_paths
+            assert path.count(".") < limits.max_depth
+            assert all(count(inner) <= limits.max_path_tokens for inner in block.paths)
+    assert blocks <= (limits.max_blocks if may_fork else 0)
+    assert len(record.of_type(Finished)) == 1
+    assert isinstance(record.events[-1], Finished)
 
 
 def paths_of(items: Context, path: str = "0") -> Iterator[tuple[str, Context]]:

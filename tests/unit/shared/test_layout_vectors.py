@@ -1,4 +1,8 @@
-"""The layout equals that of an independent oracle on all of its trees."""
+"""The layout of every join rule equals what independent oracles say about fixed trees.
+
+`layout_stitch.json` and `layout_offsets.json` come from outside of this project; the others from
+`tests.data.make_vectors`, which works them out from the definitions.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +11,58 @@ from typing import Any
 
 import pytest
 
-from multiverse_shared.layout import Segment, next_position, positions, visibility
-from multiverse_shared.tree import Context, count, linearise
+from multiverse_shared.layout import next_position, positions, visibility
+from multiverse_shared.tree import count, linearise
 from multiverse_shared.usage import usage
-from tests.conformance.trees import tree_of, vector_cases
+from tests.conformance.trees import tree_of_case, vector_cases
+from tests.data.make_vectors import vector_files
+from tests.unit.shared.definition import Definition, rows
 
 _DATA = Path(__file__).parents[2] / "data"
 _CASES = [
     pytest.param(case, id=f"{rule}-{case['name']}")
-    for rule in ("stitch", "offsets")
+    for rule in ("stitch", "offsets", "linear", "reserve", "pasta")
     for case in vector_cases(_DATA / f"layout_{rule}.json")
 ]
 
 
-def tree(case: dict[str, Any]) -> Context:
-    return tree_of(case["context"], case.get("path_offset", 0), case.get("join_offset", 0))
-
-
-def rows(segments: list[Segment], size: int) -> list[str]:
-    """The segments as the rows of a matrix; each token must be in exactly one segment."""
-    matrix: dict[int, str] = {}
-    for segment in segments:
-        for index in range(segment.start, segment.stop):
-            assert index not in matrix
-            seen = {j for start, stop in segment.visible for j in range(start, stop)}
-            seen |= set(range(segment.start, index + 1))
-            matrix[index] = "".join("1" if j in seen else "0" for j in range(size))
-    return [matrix[index] for index in range(size)]
-
-
 def test_all_vectors_are_here() -> None:
-    assert len(_CASES) == 60
+    assert len(_CASES) == 40 + 20 + 32 + 34 + 30
+
+
+def test_the_committed_vectors_are_those_that_the_definitions_give() -> None:
+    for name, content in vector_files().items():
+        assert (_DATA / name).read_text("utf-8") == content, f"run {vector_files.__module__}"
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_the_definitions_agree_with_every_oracle(case: dict[str, Any]) -> None:
+    defined = Definition(tree_of_case(case))
+    assert defined.positions == case["positions"]
+    assert defined.next_position == case["next_position"]
+    assert defined.visible == case["visible"]
 
 
 @pytest.mark.parametrize("case", _CASES)
 def test_tokens_come_in_the_linear_order(case: dict[str, Any]) -> None:
-    assert list(linearise(tree(case))) == case["tokens"]
+    assert list(linearise(tree_of_case(case))) == case["tokens"]
 
 
 @pytest.mark.parametrize("case", _CASES)
 def test_every_token_stands_where_the_oracle_puts_it(case: dict[str, Any]) -> None:
-    assert positions(tree(case)) == case["positions"]
-    assert next_position(tree(case)) == case["next_position"]
+    tree = tree_of_case(case)
+    assert positions(tree) == case["positions"]
+    assert next_position(tree) == case["next_position"]
 
 
 @pytest.mark.parametrize("case", _CASES)
 def test_every_token_sees_what_the_oracle_lets_it_see(case: dict[str, Any]) -> None:
-    assert rows(visibility(tree(case)), len(case["tokens"])) == case["visible"]
+    assert rows(visibility(tree_of_case(case))) == case["visible"]
 
 
 @pytest.mark.parametrize("case", _CASES)
 def test_tokens_are_counted_as_the_oracle_counts_them(case: dict[str, Any]) -> None:
-    counts = usage(tree(case))
-    assert counts.generated == count(tree(case)) == case["total_tokens"]
+    tree = tree_of_case(case)
+    counts = usage(tree)
+    assert counts.generated == count(tree) == case["total_tokens"]
     assert counts.critical == case["critical_path_tokens"]
