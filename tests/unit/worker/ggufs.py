@@ -53,7 +53,10 @@ def write_gguf(path: Path, architecture: str = "llama", tokens: Sequence[str] = 
     writer.add_embedding_length(WIDTH)
     writer.add_feed_forward_length(HIDDEN)
     writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_rope_freq_base(1e4)
     writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_vocab_size(len(tokens))
     if architecture == "gemma3":
         writer.add_sliding_window(16)
     if architecture == "mamba":
@@ -66,6 +69,9 @@ def write_gguf(path: Path, architecture: str = "llama", tokens: Sequence[str] = 
     writer.add_token_list(list(tokens))
     writer.add_token_types([gguf.TokenType.NORMAL] * (len(tokens) - 1) + [gguf.TokenType.CONTROL])
     writer.add_token_merges([f"{tokens[0]} {tokens[1]}"])
+    writer.add_bos_token_id(len(tokens) - 1)
+    writer.add_eos_token_id(len(tokens) - 1)
+    writer.add_chat_template("{{ messages[0]['content'] }}")
     shapes = {"token_embd.weight": (len(tokens), WIDTH), "output_norm.weight": (WIDTH,)}
     for name, shape in LAYERS[architecture].items():
         bare = name in _BARE or "." in name
