@@ -60,9 +60,3 @@ def quantise(values: NDArray[np.float32], kind: Kind) -> NDArray[Any]:
     """Rows [..., in] as they are stored."""
     stored: NDArray[Any] = gguf.quants.quantize(values, kind)
     return stored
-
-
-def rounded(values: NDArray[np.float32], kind: Kind) -> NDArray[np.float32]:
-    """What is left of values that were stored as `kind`."""
-    left: NDArray[np.float32] = gguf.quants.dequantize(gguf.quants.quantize(values, kind), kind)
-    return left
