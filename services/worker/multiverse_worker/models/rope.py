@@ -77,8 +77,8 @@ class Rope:
             config.head_width,
             values,
             int(
-                values.get("original_max_position_embeddings")
-                or top.get("original_max_position_embeddings")
+                top.get("original_max_position_embeddings")
+                or values.get("original_max_position_embeddings")
                 or top["max_position_embeddings"]
             ),
         )
