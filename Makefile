@@ -7,6 +7,8 @@ BIN := .venv/bin
 
 MODEL ?= models/multiverse-tiny
 ENGINE ?= llamacpp
+CONFIG ?= exact
+ARCH ?= llama
 VECTORS ?= tests/data/layout_stitch.json
 OFFSETS ?= tests/data/layout_offsets.json
 TREES ?= 100
@@ -57,8 +59,8 @@ proto: ## lint the .proto files and remake the stubs
 proto-check: proto ## fail when the committed stubs are not what the .proto files make
 	@git diff --exit-code -- protos
 
-conformance: setup-all ## every logit of an engine against the oracle (ENGINE, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE, CONFORMANCE_MODEL)
-	@$(BIN)/python -m tests.conformance $(if $(CONFORMANCE_MODEL),--model $(CONFORMANCE_MODEL)) --engine $(ENGINE) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
+conformance: setup-all ## every logit of an engine against the oracle (ENGINE, CONFIG=exact|served, ARCH=llama|qwen2|qwen3, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE, CONFORMANCE_MODEL)
+	@$(BIN)/python -m tests.conformance $(if $(CONFORMANCE_MODEL),--model $(CONFORMANCE_MODEL)) --engine $(ENGINE) --config $(CONFIG) --arch $(ARCH) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
 
 eval-tiny: setup-all ## held-out tasks through the served API (MODEL, DATA, TASKS, CONCURRENCY, SEED)
 	@$(BIN)/python -m tests.bench.eval_tiny $(if $(DATA),--data $(DATA)) --model $(MODEL) --tasks $(TASKS) --concurrency $(CONCURRENCY) --seed $(SEED)

@@ -46,6 +46,7 @@ class WeightType(StrEnum):
     f32 = "f32"
     f16 = "f16"
     q8_0 = "q8_0"
+    q4_0 = "q4_0"
 
 
 ModelOption = Annotated[
@@ -62,18 +63,24 @@ def serve(
     model: Annotated[Path, typer.Option(help="Model directory in Hugging Face form.")],
     host: Annotated[str, typer.Option(help="Address of the HTTP API.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the HTTP API.")] = 8000,
-    weight_type: Annotated[WeightType, typer.Option(help="Type of the weights.")] = WeightType.f32,
+    weight_type: Annotated[
+        WeightType | None, typer.Option(help="Type that safetensors are converted to: f32.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="GGUF file to serve in place of the directory's weights.")
+    ] = None,
     positions: Annotated[
         Positions, typer.Option(help="sequential: without the dialect's offsets.")
     ] = Positions.trained,
 ) -> None:
     """Serve a model: router and worker on this machine. Ctrl-C ends both."""
+    settings = {"weight_type": weight_type and weight_type.value, "weights": weights}
     stack = Stack(
         model,
         host,
         port,
         log_level="INFO",
-        worker_settings={"weight_type": weight_type.value},
+        worker_settings={name: str(value) for name, value in settings.items() if value},
         router_settings={"positions": positions.value},
     )
     try:
@@ -180,7 +187,7 @@ def export(
     out: Annotated[Path, typer.Option(help="GGUF file to write.")],
     type: Annotated[WeightType, typer.Option(help="Type of the weights.")] = WeightType.f32,
 ) -> None:
-    """Write a Hugging Face Llama as GGUF for llama.cpp."""
+    """Write a Hugging Face Llama, Qwen2 or Qwen3 as GGUF for llama.cpp."""
     from multiverse_worker.models.directory import ModelDirectory
     from multiverse_worker.models.export import export_gguf
 

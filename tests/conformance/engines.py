@@ -1,8 +1,9 @@
-"""The engines that the suite can run, in the exact configuration (F32)."""
+"""The engines that the suite can run, each in an exact and a served configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from multiverse_worker.contract import Engine
@@ -14,22 +15,38 @@ from multiverse_worker.models.export import export_gguf
 KV_CELLS = 32768
 
 
-def llamacpp(directory: Path, scratch: Path, threads: int) -> Engine:
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Types of weights and cells, and the way attention is computed."""
+
+    weight_type: str
+    kv_type: str
+    flash_attention: bool
+
+
+CONFIGURATIONS = {
+    "exact": Configuration("f32", "f32", flash_attention=False),
+    "served": Configuration("q8_0", "f16", flash_attention=True),
+}
+
+
+def llamacpp(directory: Path, scratch: Path, threads: int, configuration: str = "exact") -> Engine:
     """The model directory needs no tokenizer here: stand-ins are put where one is missing."""
     for name in ("tokenizer.json", "multiverse.json"):
         if not (directory / name).exists():
             (directory / name).write_text("{}")
+    chosen = CONFIGURATIONS[configuration]
     gguf = scratch / "model.gguf"
-    export_gguf(ModelDirectory(directory), gguf, "f32")
+    export_gguf(ModelDirectory(directory), gguf, chosen.weight_type)
     options = LibraryOptions(
         gguf,
         kv_cells=KV_CELLS,
         sequences=256,
         threads=threads,
-        kv_type="f32",
-        flash_attention=False,
+        kv_type=chosen.kv_type,
+        flash_attention=chosen.flash_attention,
     )
     return LlamaCppEngine(options, namespace="conformance")
 
 
-ENGINES: dict[str, Callable[[Path, Path, int], Engine]] = {"llamacpp": llamacpp}
+ENGINES: dict[str, Callable[[Path, Path, int, str], Engine]] = {"llamacpp": llamacpp}

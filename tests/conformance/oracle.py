@@ -9,13 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import gguf
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    PreTrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 from multiverse_shared.tree import Context, Text
 
 MASKED = -1e30
+ARCHITECTURES: dict[str, type[PreTrainedConfig]] = {
+    "llama": LlamaConfig,
+    "qwen2": Qwen2Config,
+    "qwen3": Qwen3Config,
+}
 
 
 @dataclass
@@ -65,13 +77,15 @@ def lay_out(context: Context) -> Layout:
     return layout
 
 
-def random_model(directory: Path, vocab: int = 512, seed: int = 0) -> Path:
-    """A small random Llama (grouped heads, tied embeddings), saved in Hugging Face form.
+def random_model(
+    directory: Path, architecture: str = "llama", vocab: int = 512, seed: int = 0
+) -> Path:
+    """A small random model (grouped heads, tied embeddings), saved in Hugging Face form.
 
     Weights are large enough that a wrong mask or position moves logits by more than 1.
     """
     torch.manual_seed(seed)
-    config = LlamaConfig(
+    config = ARCHITECTURES[architecture](
         vocab_size=vocab,
         hidden_size=256,
         intermediate_size=768,
@@ -82,23 +96,44 @@ def random_model(directory: Path, vocab: int = 512, seed: int = 0) -> Path:
         max_position_embeddings=16384,
         tie_word_embeddings=True,
     )
-    model = LlamaForCausalLM(config)
+    model = AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(0, 0.08)
+            elif name.endswith("bias"):
+                parameter.normal_(0, 0.3)
+            elif "q_norm" in name or "k_norm" in name:
+                parameter.normal_(1, 0.3)
+    model.save_pretrained(directory)
+    return directory
+
+
+def rounded_model(directory: Path, target: Path) -> Path:
+    """The model with every matrix replaced by what Q8_0 keeps of it.
+
+    To round it again changes nothing, so an engine that stores it in Q8_0 has these weights.
+    """
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    kind = gguf.GGMLQuantizationType.Q8_0
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 2:
-                parameter.normal_(0, 0.08)
-    model.save_pretrained(directory)
-    return directory
+                blocks = gguf.quants.quantize(parameter.numpy(), kind)
+                parameter.copy_(torch.from_numpy(gguf.quants.dequantize(blocks, kind)))
+    model.save_pretrained(target)
+    return target
 
 
 class Oracle:
     """Reference logits of a Hugging Face model in F32."""
 
     def __init__(self, directory: Path) -> None:
-        self._model = LlamaForCausalLM.from_pretrained(
+        self._model = AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32, attn_implementation="eager"
         ).eval()
         self.vocab_size: int = self._model.config.vocab_size
+        self.architecture: str = self._model.config.model_type
 
     def logits(self, layout: Layout) -> np.ndarray:
         """[S, vocab] under the layout's mask and positions."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 
+from multiverse_shared.tree import Text, count
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from tests.conformance.engines import llamacpp
-from tests.conformance.oracle import Oracle, lay_out, random_model
+from tests.conformance.oracle import Oracle, lay_out, random_model, rounded_model
 from tests.conformance.suite import Case, compare
 from tests.conformance.trees import random_tree, tree_of, vector_cases
 
@@ -95,3 +97,46 @@ def test_a_wrong_layout_would_be_noticed(oracle: Oracle, cases: list[Case]) -> N
     wrong = abs(oracle.wrong_positions(case.layout) - case.expected).max()
     causal = abs(oracle.causal(case.layout) - case.expected).max()
     assert min(wrong, causal) > 1
+
+
+# -- other architectures, and the served configuration ---------------------------------------------
+
+
+@contextmanager
+def opened(model: Path, scratch: Path, configuration: str) -> Iterator[LlamaCppEngine]:
+    engine = llamacpp(model, scratch, threads=1, configuration=configuration)
+    assert isinstance(engine, LlamaCppEngine)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def few_trees(oracle: Oracle) -> list[Case]:
+    rng = random.Random(2)
+    shapes = [tree_of(case["context"]) for case in vector_cases(DATA / "layout_stitch.json")[::4]]
+    shapes += [random_tree(rng, size) for size in (100, 300)]
+    return [Case.of(shape, oracle, rng) for shape in shapes]
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
+async def test_every_logit_of_other_architectures_equals_the_oracle(
+    architecture: str, tmp_path: Path
+) -> None:
+    model = random_model(tmp_path / "random", architecture)
+    cases = few_trees(Oracle(model))
+    with opened(model, tmp_path, "exact") as engine:
+        seen = await compare(engine, cases, at_once=8)
+    assert seen.max_diff <= TOLERANCE
+
+
+async def test_as_served_trees_are_as_near_as_plain_sequences(model: Path, tmp_path: Path) -> None:
+    rounded = rounded_model(model, tmp_path / "rounded")
+    oracle, rng = Oracle(rounded), random.Random(3)
+    trees = few_trees(oracle)
+    plain = [Case.of((Text((0,) * count(case.tree)),), oracle, rng) for case in trees]
+    with opened(rounded, tmp_path, "served") as engine:
+        noise = (await compare(engine, plain, at_once=8)).max_diff
+        seen = (await compare(engine, trees, at_once=8)).max_diff
+    assert TOLERANCE < noise < 1  # it rounds, and far less than a wrong layout would change
+    assert seen <= 2 * noise

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 async def serve(settings: WorkerSettings) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit status."""
-    model = ModelDirectory(settings.model)
+    model = ModelDirectory(settings.model, settings.weights)
     engine = await asyncio.to_thread(launch, model, settings)
     service = Service(engine, model, settings.max_branches)
     server, port = await listen(service, settings)

@@ -16,9 +16,14 @@ class WorkerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="MULTIVERSE_WORKER_", frozen=True)
 
     model: Path = Field(description="model directory in Hugging Face form")
+    weights: Path | None = Field(
+        None, description="GGUF file to serve in place of the weights in the model directory"
+    )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(7071, ge=0, le=65535, description="gRPC port; 0 picks a free one")
-    weight_type: Literal["f32", "f16", "q8_0"] = Field("f32", description="type of the weights")
+    weight_type: Literal["f32", "f16", "q8_0", "q4_0"] = Field(
+        "f32", description="type that safetensors are converted to; a GGUF keeps its own"
+    )
     kv_type: Literal["f32", "f16"] = Field("f16", description="type of the KV cells")
     flash_attention: bool = Field(True, description="faster with F16 cells; exact only without")
     kv_cells: int = Field(16384, ge=256, description="tokens that the KV pool holds")

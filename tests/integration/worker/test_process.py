@@ -20,6 +20,7 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_worker.models.directory import ModelDirectory
 from tests.integration.worker.stream import Stream, text
+from tests.unit.worker.ggufs import TOKENS, write_gguf, write_tokenizer
 
 START_S = 60.0
 Environment = Callable[..., dict[str, str]]
@@ -110,6 +111,36 @@ async def test_a_model_that_is_not_there_is_named(environment: Environment, tmp_
     status, said = await failure(environment(model=tmp_path / "nowhere"))
     assert status == 2
     assert f"{tmp_path / 'nowhere'} is not a directory" in said
+    assert "Traceback" not in said
+
+
+async def test_a_users_gguf_is_served_as_it_is(environment: Environment, tmp_path: Path) -> None:
+    write_gguf(tmp_path / "users.gguf")
+    write_tokenizer(tmp_path)
+    async with started(environment(model=tmp_path, weight_type="q8_0")) as process:
+        said = await until_it_listens_or_ends(process)
+        assert "weight_type is ignored" in said
+        found = re.search(r"listens on (127\.0\.0\.1:\d+)", said)
+        assert found, said
+        async with grpc.aio.insecure_channel(found[1]) as channel:
+            stub = EngineServiceStub(channel)
+            info = await stub.GetModelInfo(pb.GetModelInfoRequest())
+            assert (info.vocab_size, info.context_length) == (len(TOKENS), 256)
+            assert "/gguf/" in info.namespace
+            stream = Stream(stub)
+            await stream.start(1, text(1, 2, 3), max_tokens=5)
+            [finish] = await stream.ended(1)
+            assert (finish.reason, len(stream.ids[1])) == (pb.FINISH_REASON_LENGTH, 5)
+
+
+async def test_weights_and_a_tokenizer_of_two_models_are_named(
+    environment: Environment, model: ModelDirectory, tmp_path: Path
+) -> None:
+    """The weights of one directory, the tokenizer of another."""
+    weights = write_gguf(tmp_path / "users.gguf", tokens=TOKENS[:50])
+    status, said = await failure(environment(weights=weights))
+    assert status == 2
+    assert f"{model.path / 'tokenizer.json'} has token ids up to 95" in said
     assert "Traceback" not in said
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from multiverse_cli.main import main
 
+TINY = Path(__file__).parents[3] / "models" / "multiverse-tiny"
+
 
 @pytest.fixture
 def nobody() -> str:
@@ -108,3 +110,15 @@ def test_a_folder_without_a_model_is_one_line_of_error(
     assert str(path) in captured
     assert "Traceback" not in captured
     assert not out.exists()
+
+
+def test_serve_hands_a_named_gguf_and_a_type_to_its_worker(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.gguf").write_bytes(b"nothing")
+    options = ("--weights", str(tmp_path / "bad.gguf"), "--weight-type", "q4_0")
+    assert run(monkeypatch, "serve", "--model", str(TINY), *options) == 1
+    said = capfd.readouterr().err
+    assert "weight_type is ignored" in said
+    assert f"can't load {tmp_path / 'bad.gguf'}" in said
+    assert "the worker ended with status 2" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,84 @@ def test_a_missing_file_is_named_with_the_directory(directory: Path, name: str) 
 
 def test_missing_weights_are_named(directory: Path) -> None:
     (directory / "model.safetensors").unlink()
-    with pytest.raises(InvalidModel, match=r"no \*\.safetensors"):
+    with pytest.raises(InvalidModel, match=r"no \*\.safetensors and no \*\.gguf"):
         _ = ModelDirectory(directory).weights
+
+
+def test_an_index_says_which_files_hold_the_weights(directory: Path) -> None:
+    index = directory / "model.safetensors.index.json"
+    names = ["model-1.safetensors", "model-2.safetensors"]
+    index.write_text(json.dumps({"weight_map": {"b": names[1], "a": names[0], "c": names[0]}}))
+    (directory / names[0]).write_bytes(b"1")
+    model = ModelDirectory(directory)
+    with pytest.raises(InvalidModel, match=r"has no model-2\.safetensors, which its index names"):
+        _ = model.weights
+    (directory / names[1]).write_bytes(b"2")
+    assert model.weights == [directory / name for name in names]
+    index.write_text("[]")
+    with pytest.raises(InvalidModel, match="is no index"):
+        _ = model.weights
+
+
+# -- a GGUF in place of the safetensors -----------------------------------------------------------
+
+
+@pytest.fixture
+def gguf(directory: Path) -> Path:
+    """The only weights of the directory."""
+    for name in ("config.json", "model.safetensors"):
+        (directory / name).unlink()
+    path = directory / "some-model.gguf"
+    path.write_bytes(b"GGUF weights")
+    return path
+
+
+def test_a_gguf_beside_the_text_files_is_a_model(directory: Path, gguf: Path) -> None:
+    model = ModelDirectory(directory)
+    assert model.gguf == gguf
+    assert model.weights_digest == hashlib.sha256(b"GGUF weights").hexdigest()
+
+
+def test_safetensors_are_served_when_a_gguf_was_written_beside_them(directory: Path) -> None:
+    (directory / "exported.gguf").write_bytes(b"GGUF")
+    model = ModelDirectory(directory)
+    assert model.gguf is None
+    assert model.weights == [directory / "model.safetensors"]
+
+
+def test_a_gguf_that_is_named_is_served_in_place_of_what_is_there(
+    directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    given = tmp_path_factory.mktemp("elsewhere") / "given.gguf"
+    given.write_bytes(b"GGUF")
+    assert ModelDirectory(directory, given).gguf == given
+    given.unlink()
+    with pytest.raises(InvalidModel, match="there is no GGUF file") as refusal:
+        ModelDirectory(directory, given)
+    assert refusal.value.field == "weights"
+
+
+def test_of_several_ggufs_one_must_be_named(directory: Path, gguf: Path) -> None:
+    (directory / "other.gguf").write_bytes(b"GGUF")
+    with pytest.raises(InvalidModel, match=r"2 GGUF files.*MULTIVERSE_WORKER_WEIGHTS"):
+        ModelDirectory(directory)
+    assert ModelDirectory(directory, gguf).gguf == gguf
+
+
+def test_a_part_of_a_split_gguf_is_refused_with_the_remedy(directory: Path, gguf: Path) -> None:
+    for number in (1, 2):
+        (directory / f"m-0000{number}-of-00002.gguf").write_bytes(b"GGUF")
+    gguf.unlink()
+    with pytest.raises(InvalidModel, match="llama-gguf-split --merge"):
+        ModelDirectory(directory)
+
+
+def test_a_gguf_without_tokenizer_json_is_refused_with_the_way_to_one(
+    directory: Path, gguf: Path
+) -> None:
+    (directory / "tokenizer.json").unlink()
+    with pytest.raises(InvalidModel, match=r"no tokenizer.json; .*inside some-model.gguf.*AutoTok"):
+        ModelDirectory(directory)
 
 
 def test_a_path_that_is_no_directory_is_refused(directory: Path) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,11 @@ class Checkpoint:
     def names(self) -> list[str]:
         return list(self.entries)
 
-    def read(self, name: str) -> NDArray[np.float32]:
-        """The tensor `name` in F32."""
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self.entries[name]["shape"])
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
+        """Rows [start, stop) of the tensor `name`, in F32."""
         entry = self.entries[name]
         stored = _STORED.get(entry["dtype"])
         if stored is None:
@@ -61,14 +65,14 @@ class Checkpoint:
                 f"{self.path}: {name} is {entry['dtype']}; F32, F16 and BF16 are supported",
                 field="model",
             )
-        start, stop = entry["data_offsets"]
-        raw = np.fromfile(
-            self.path, stored, (stop - start) // stored.itemsize, offset=self.data_start + start
-        )
+        rows, *rest = self.shape(name)
+        width = math.prod(rest)
+        stop = rows if stop is None else stop
+        offset = self.data_start + entry["data_offsets"][0] + start * width * stored.itemsize
+        raw = np.fromfile(self.path, stored, (stop - start) * width, offset=offset)
         values: NDArray[np.float32]
         if entry["dtype"] == "BF16":  # the upper half of an F32
             values = (raw.astype(np.uint32) << 16).view(np.float32)
         else:
-            values = raw.astype(np.float32)
-        shape: list[int] = entry["shape"]
-        return values.reshape(shape)
+            values = raw.astype(np.float32, copy=False)
+        return values.reshape(stop - start, *rest)

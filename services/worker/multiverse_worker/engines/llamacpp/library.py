@@ -6,7 +6,6 @@ Knows ctypes. Must not know branches, keys or leases.
 from __future__ import annotations
 
 import ctypes
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,10 @@ import numpy as np
 
 from multiverse_shared.errors import InvalidModel
 from multiverse_worker.contract import Logits
+from multiverse_worker.engines.llamacpp.model import load_model
 
 MAX_SEQUENCES = 256  # the library's own limit
 _KV_TYPES = {"f32": 0, "f16": 1}
-_ERROR_LEVEL = 4
-
-
-@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
-def _log(level: int, text: bytes, _: Any) -> None:
-    if level == _ERROR_LEVEL:
-        sys.stderr.write(text.decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +49,7 @@ class Library:
                 f"batch_tokens must be at least the number of sequences ({options.sequences})",
                 field="batch_tokens",
             )
-        llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
-        llama_cpp.llama_backend_init()
-        self._model = llama_cpp.llama_model_load_from_file(
-            str(options.model).encode(), llama_cpp.llama_model_default_params()
-        )
-        if not self._model:
-            raise InvalidModel(
-                f"llama.cpp can't load {options.model}; is it a GGUF file? "
-                "`multiverse model export DIR` makes one",
-                field="model",
-            )
+        self._model = load_model(options.model)
         self._context = llama_cpp.llama_init_from_model(self._model, _parameters(options))
         if not self._context:
             llama_cpp.llama_model_free(self._model)
