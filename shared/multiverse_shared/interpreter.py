@@ -140,6 +140,8 @@ class Interpreter:
                 child.ended = True
                 self._write(effects, child, self._rules.closing(child))
                 effects.append(PathEnded(child.id, Reason.DEADLINE, True))
+        if path.children:
+            self._close_block(path)
 
     # -- one path ------------------------------------------------------------------------
 
@@ -246,9 +248,15 @@ class Interpreter:
         return effects
 
     def _join(self, path: Path) -> list[Effect]:
+        children = self._close_block(path)
+        ids = tuple(child.id for child in children)
+        joins = (path.branch, *(child.branch for child in children))
+        return [Joined(path.id, ids), *self._conclude(path, joins)]
+
+    def _close_block(self, path: Path) -> list[Path]:
+        """All paths of the open block have ended: it is an item now, and what they left is back."""
         dialect = self.grammar.dialect
-        children = path.children
-        path.children = []
+        children, path.children = path.children, []
         del self._forked[path.branch]
         path.items.append(
             Block(
@@ -264,9 +272,7 @@ class Interpreter:
             max(child.spent.critical for child in children),
             sum(child.spent.blocks for child in children),
         )
-        ids = tuple(child.id for child in children)
-        joins = (path.branch, *(child.branch for child in children))
-        return [Joined(path.id, ids), *self._conclude(path, joins)]
+        return children
 
     def _conclude(self, path: Path, joins: tuple[str, ...]) -> list[Effect]:
         """Write the join header and decode on."""

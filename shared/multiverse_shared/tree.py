@@ -97,15 +97,6 @@ def linearise(context: Context, *, written: bool = True) -> tuple[int, ...]:
     )
 
 
-def is_closed(context: Context) -> bool:
-    """Whether every block in the tree is closed."""
-    return all(
-        item.closed and all(is_closed(path) for path in item.paths)
-        for item in context
-        if isinstance(item, Block)
-    )
-
-
 def count(context: Context) -> int:
     """Number of tokens in the tree."""
     return sum(len(text.ids) for text in texts(context))

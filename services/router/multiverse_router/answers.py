@@ -24,7 +24,7 @@ from multiverse_shared.errors import (
     WorkerUnavailable,
     status_of,
 )
-from multiverse_shared.tree import Context, count, is_closed
+from multiverse_shared.tree import Context, count
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +97,6 @@ class Answers:
             events.put_nowait(None)
 
     def _with_context(self, event: FinishEvent, answer: Context, layout: str) -> FinishEvent:
-        if not is_closed(answer):
-            return replace(event, context_omitted="incomplete")
         sealed = self.seal.seal(answer, layout)
         return replace(event, context=sealed, context_omitted=None if sealed else "too_large")
 

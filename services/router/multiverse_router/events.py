@@ -81,8 +81,7 @@ class UsageEvent:
 class FinishEvent:
     """`context` is the answer's tree, signed, where it was asked for.
 
-    `context_omitted` says why it is not there: `too_large`, or `incomplete` when paths were
-    still running.
+    `context_omitted` says why it is not there: `too_large`.
     """
 
     type: ClassVar[str] = "finish"

@@ -91,13 +91,19 @@ async def test_a_tree_that_is_too_large_is_left_out_and_said_so(
     assert events[-1] == FinishEvent("stop", context_omitted="too_large")
 
 
-async def test_an_answer_whose_paths_were_cut_off_has_no_context_and_says_so() -> None:
+async def test_an_answer_whose_paths_were_cut_off_has_a_context_of_closed_blocks() -> None:
     link = HandFedLink()
     async with answering(link, deadline_s=0.3) as events:
         await until(lambda: link.starts)
         link.ended(link.starts[0], plan("1:a", "2:b"), "root")
         await until(lambda: len(link.starts) == 3)
-    assert events[-1] == FinishEvent("deadline", context_omitted="incomplete")
+    assert isinstance(events[-1], FinishEvent)
+    assert events[-1].context
+    (block,) = [
+        i for i in SEAL.open(events[-1].context, served_model().layout, "f") if isinstance(i, Block)
+    ]
+    assert len(block.paths) == 2
+    assert block.closed
 
 
 async def test_usage_counts_the_whole_prompt_and_none_of_it_as_answer() -> None:
