@@ -77,7 +77,8 @@ def write_gguf(path: Path, architecture: str = "llama", tokens: Sequence[str] = 
         bare = name in _BARE or "." in name
         shapes[f"blk.0.{name}" if bare else f"blk.0.{name}.weight"] = shape
     for name, shape in shapes.items():
-        writer.add_tensor(name, rng.normal(0, 0.15, shape).astype(np.float32))
+        values = rng.normal(float("norm" in name), 0.15, shape)
+        writer.add_tensor(name, values.astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
