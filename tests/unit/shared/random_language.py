@@ -62,7 +62,7 @@ class Example:
             check_machine(ids, grammar, rng)
             limits, may_fork = random_limits(rng), rng.random() < 0.9
             model = RandomWriters(grammar, pieces, self.seed, wildness)
-            answer = Interpreter(grammar, limits, (ord("Q"),), [EOS], may_fork=may_fork)
+            answer = Interpreter(grammar, limits, (Text((ord("Q"),)),), [EOS], may_fork=may_fork)
             portions = Random(rng.random())
             schedule = Schedule(portions.choice, lambda: portions.randint(0, 9), rng.randint(1, 6))
             record = run(answer, model, schedule)
