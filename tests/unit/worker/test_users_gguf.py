@@ -69,6 +69,14 @@ def test_what_llama_cpp_says_later_is_not_lost(
     assert "position" in capfd.readouterr().err
 
 
+def test_a_gguf_is_not_converted_again(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "m.gguf")
+    write_tokenizer(tmp_path)
+    with pytest.raises(InvalidModel, match="GGUF file already and is served as it is"):
+        export_gguf(ModelDirectory(tmp_path), tmp_path / "again.gguf", "f32")
+    assert not (tmp_path / "again.gguf").exists()
+
+
 # -- its tokenizer --------------------------------------------------------------------------------
 
 
