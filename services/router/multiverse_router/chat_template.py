@@ -1,14 +1,12 @@
 """Messages to prompt ids by the model's own template, with client text kept apart.
 
-Client text is wrapped in marks before rendering; afterwards what stands between marks is
-encoded as plain text, so control tags in it never become control ids, while the template's
-own tags do.
+The template gets client text in disguise (see `client_text`); what it wrote itself is encoded
+with its tags as control ids, what a client wrote as plain text, tags included.
 """
 
 from __future__ import annotations
 
-import re
-import secrets
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,10 +14,12 @@ from typing import Any
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from multiverse_router.client_text import Disguise, Piece
 from multiverse_shared.errors import InvalidModel, InvalidRequest
 from multiverse_shared.tokenizer import TextTokenizer
 
-_CUT = "the model's chat template cuts this text, so tags in it can't be told from its own"
+# Of a template that runs: what it raises itself, and what its expressions may come to.
+_FAILURES = (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError)
 
 
 class ChatTemplate:
@@ -31,6 +31,7 @@ class ChatTemplate:
         )
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        environment.filters["tojson"] = _json
         try:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
@@ -39,33 +40,42 @@ class ChatTemplate:
 
     def encode(self, messages: Sequence[Mapping[str, str]], tokenizer: TextTokenizer) -> list[int]:
         """Prompt ids. InvalidRequest when the template refuses the messages."""
-        nonce = secrets.token_hex(8)
-        opening, closing = f"\ue000{nonce}\ue001", f"\ue002{nonce}\ue003"
-        marked = [
-            {**message, "content": f"{opening}{message['content']}{closing}"}
+        return [
+            index
+            for piece in self.pieces(messages)
+            for index in (
+                tokenizer.encode(piece.text)
+                if piece.from_client
+                else tokenizer.encode_trusted(piece.text)
+            )
+        ]
+
+    def pieces(self, messages: Sequence[Mapping[str, str]]) -> list[Piece]:
+        """The prompt by author; every field of a message but its role is the client's.
+
+        InvalidRequest when the template refuses the messages.
+        """
+        disguise = Disguise()
+        disguised = [
+            {
+                name: value if name == "role" else disguise.put_on(value)
+                for name, value in message.items()
+            }
             for message in messages
         ]
         try:
             text = self._template.render(
-                messages=marked, add_generation_prompt=True, **self._variables
+                messages=disguised, add_generation_prompt=True, **self._variables
             )
-        except jinja2.TemplateError as error:
+        except _FAILURES as error:
             raise InvalidRequest(f"the model's chat template: {error}", field="messages") from None
-        ids: list[int] = []
-        inside = False
-        for piece in re.split(f"({opening}|{closing})", text):
-            if piece in (opening, closing):
-                if inside == (piece == opening):
-                    raise InvalidRequest(_CUT, field="messages")
-                inside = piece == opening
-            elif nonce in piece:
-                raise InvalidRequest(_CUT, field="messages")
-            elif piece:
-                ids += tokenizer.encode(piece) if inside else tokenizer.encode_trusted(piece)
-        if inside:
-            raise InvalidRequest(_CUT, field="messages")
-        return ids
+        return list(disguise.take_off(text))
 
 
 def _raise(message: str) -> None:
     raise jinja2.TemplateError(message)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """JSON for models, not for browsers: no character is escaped that need not be."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
