@@ -24,7 +24,7 @@ def is_control(token: Definition) -> bool:
 
 
 def unspelled(definition: Definition) -> Definition:
-    """A copy whose control tokens are named by a secret instead of by their spelling."""
+    """A copy in which a secret stands for the spelling of each control token."""
     result = {**definition, "added_tokens": copy.deepcopy(definition.get("added_tokens") or [])}
     model = dict(definition["model"])
     falls_back = bool(model.get("byte_fallback"))
@@ -35,9 +35,18 @@ def unspelled(definition: Definition) -> Definition:
         if is_control(token) and not (falls_back and _BYTE.fullmatch(spelling)):
             names[spelling] = token["content"] = f"\ue000{secret}:{token['id']}\ue000"
             token["special"] = True
+    if unknown := _unknown(model):
+        names.setdefault(unknown, f"\ue000{secret}:unknown\ue000")
     result["model"] = _renamed(model, names)
     result["post_processor"] = None  # it adds control tokens by name, and nobody asks it to
     return result
+
+
+def _unknown(model: Definition) -> str | None:
+    """How the vocabulary spells its token for unknown text, which no text should say by name."""
+    index = model.get("unk_id")
+    token = model["vocab"][index][0] if isinstance(index, int) else model.get("unk_token")
+    return token if isinstance(token, str) else None
 
 
 def _renamed(model: Definition, names: dict[str, str]) -> Definition:
