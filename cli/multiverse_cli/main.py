@@ -19,6 +19,7 @@ from rich.progress import Progress, track
 from multiverse_cli.api import ApiError
 from multiverse_cli.chat import ask, converse
 from multiverse_cli.generate import generate_all, read_prompts
+from multiverse_cli.model import WeightType, model_app
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
 from multiverse_shared.errors import MultiverseError
@@ -26,7 +27,6 @@ from multiverse_shared.errors import MultiverseError
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False
 )
-model_app = typer.Typer(no_args_is_help=True, help="Work on model directories.")
 app.add_typer(model_app, name="model")
 
 
@@ -39,12 +39,6 @@ class Parallel(StrEnum):
 class Positions(StrEnum):
     trained = "trained"
     sequential = "sequential"
-
-
-class WeightType(StrEnum):
-    f32 = "f32"
-    f16 = "f16"
-    q8_0 = "q8_0"
 
 
 ModelOption = Annotated[
@@ -158,27 +152,6 @@ def parse(
         typer.echo(json.dumps(statistics.as_json()))
     else:
         console.print(statistics.as_table())
-
-
-@model_app.command("export")
-def export(
-    directory: Annotated[Path, typer.Argument(help="Model directory in Hugging Face form.")],
-    out: Annotated[Path, typer.Option(help="GGUF file to write.")],
-    type: Annotated[WeightType, typer.Option(help="Type of the weights.")] = WeightType.f32,
-) -> None:
-    """Write a Hugging Face Llama as GGUF for llama.cpp."""
-    from multiverse_worker.models.directory import ModelDirectory
-    from multiverse_worker.models.export import export_gguf
-
-    with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task("tensors", total=None)
-        export_gguf(
-            ModelDirectory(directory),
-            out,
-            type.value,
-            lambda done, total: progress.update(bar, completed=done, total=total),
-        )
-    typer.echo(json.dumps({"out": str(out), "bytes": out.stat().st_size, "type": type.value}))
 
 
 def _options(parallel: Parallel, max_tokens: int | None, temperature: float) -> dict[str, Any]:

@@ -37,10 +37,14 @@ class TextTokenizer:
 
     @classmethod
     def from_directory(cls, path: Path) -> TextTokenizer:
+        """InvalidModel when `tokenizer.json` is missing or cannot be read."""
         source = path / "tokenizer.json"
         if not source.is_file():
             raise InvalidModel(f"model directory {path} has no tokenizer.json", field="model")
-        return cls(source.read_text("utf-8"))
+        try:
+            return cls(source.read_text("utf-8"))
+        except Exception as error:  # the library raises nothing narrower
+            raise InvalidModel(f"{source} cannot be read: {error}", field="model") from None
 
     @property
     def vocab_size(self) -> int:

@@ -50,16 +50,16 @@ class ServedModel:
                 raise InvalidModel(f"the worker of {info.model} serves no {name}")
         tokenizer = _tokenizer(files)
         card = ModelCard.parse(files["multiverse.json"])
-        config = _json(files, "tokenizer_config.json")
+        config = json_of(files, "tokenizer_config.json")
         return cls(
             name=info.model,
             digest=info.files_digest,
             tokenizer=tokenizer,
-            template=_template(files, config),
-            grammar=Grammar.bind(_servable(card.dialect, info, positions), tokenizer),
+            template=template_of(files, config),
+            grammar=Grammar.bind(servable(card.dialect, info, positions), tokenizer),
             positions=positions,
             prompt_suffix=card.prompt_suffix,
-            eos=_eos(_json(files, "generation_config.json"), config, tokenizer),
+            eos=eos_of(json_of(files, "generation_config.json"), config, tokenizer),
             context_length=info.context_length,
             kv_cells=info.kv_cells,
         )
@@ -91,7 +91,7 @@ class ServedModel:
         return tuple(self.template.encode(chat, self.tokenizer))
 
 
-def _servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positions) -> Dialect:
+def servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positions) -> Dialect:
     """The dialect as this worker can serve it."""
     if not dialect.parent_waits:
         raise InvalidModel(
@@ -111,7 +111,8 @@ def _servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positi
     return dialect
 
 
-def _json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+def json_of(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    """What the file holds, nothing if it is not there. InvalidModel when it is no object."""
     try:
         data = json.loads(files.get(name, b"{}"))
     except ValueError as error:
@@ -128,7 +129,8 @@ def _tokenizer(files: Mapping[str, bytes]) -> TextTokenizer:
         raise InvalidModel(f"tokenizer.json cannot be read: {error}") from None
 
 
-def _template(files: Mapping[str, bytes], config: Mapping[str, Any]) -> ChatTemplate:
+def template_of(files: Mapping[str, bytes], config: Mapping[str, Any]) -> ChatTemplate:
+    """The template of a model with this tokenizer configuration; InvalidModel without one."""
     try:
         source = files["chat_template.jinja"].decode() if "chat_template.jinja" in files else None
     except UnicodeDecodeError as error:
@@ -146,7 +148,7 @@ def _spelling(token: Any) -> str:
     return str(token["content"]) if isinstance(token, dict) else str(token)
 
 
-def _eos(
+def eos_of(
     generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: TextTokenizer
 ) -> tuple[int, ...]:
     """Ids that end a sequence: the generation config's, else the tokenizer's."""

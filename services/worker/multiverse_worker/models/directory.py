@@ -59,10 +59,7 @@ class ModelDirectory:
     @property
     def weights(self) -> list[Path]:
         """The safetensors files."""
-        found = sorted(self.path.glob("*.safetensors"))
-        if not found:
-            raise InvalidModel(f"model directory {self.path} has no *.safetensors", field="model")
-        return found
+        return weights_in(self.path)
 
     @property
     def weights_digest(self) -> str:
@@ -73,3 +70,11 @@ class ModelDirectory:
                 while block := file.read(_BLOCK):
                     state.update(block)
         return state.hexdigest()
+
+
+def weights_in(path: Path) -> list[Path]:
+    """The safetensors files of a directory; InvalidModel when there are none."""
+    found = sorted(path.glob("*.safetensors"))
+    if not found:
+        raise InvalidModel(f"model directory {path} has no *.safetensors", field="model")
+    return found
