@@ -62,9 +62,11 @@ class ModelReport:
     def as_table(self) -> Table:
         verdict = "can be served" if self.passed else "cannot be served as it is"
         table = Table("check", "", "finding", title=f"{self.directory} {verdict}")
+        told: set[str] = set()  # many tags have one remedy
         for finding in self.findings:
             message = Text(finding.message)
-            if finding.remedy:
+            if finding.remedy and finding.remedy not in told:
+                told.add(finding.remedy)
                 message.append(f"\nremedy: {finding.remedy}", style="italic")
             style = _COLOURS[finding.verdict]
             table.add_row(finding.check, Text(finding.verdict.value, style=style), message)
