@@ -5,13 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.table import Table
 from rich.text import Text
 
-from multiverse_router.model import eos_of, json_of, template_of
+from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.model import eos_of, json_of, servable, template_of
+from multiverse_router.settings import Positions
 from multiverse_router.template_check import check_template
 from multiverse_shared.dialect import Dialect
 from multiverse_shared.errors import MultiverseError
@@ -32,6 +35,7 @@ from multiverse_worker.models.vocabulary_rows import vocabulary_tensors
 
 _COLOURS = {Verdict.OK: "green", Verdict.NOTE: "yellow", Verdict.REFUSED: "red"}
 _INDEX = "model.safetensors.index.json"
+_ANY_ENGINE = pb.GetModelInfoResponse(capabilities=[pb.CAPABILITY_FREE_POSITIONS])
 T = TypeVar("T")
 
 
@@ -92,6 +96,7 @@ class _Examination:
         config = self._try("files", lambda: json_of(files, "tokenizer_config.json"))
         if card:
             self._say("dialect", f"{card.dialect.name}, prompt suffix {card.prompt_suffix!r}")
+            self._try("dialect", partial(servable, card.dialect, _ANY_ENGINE, Positions.TRAINED))
             self.findings.append(check_offsets(card.dialect))
         if tokenizer and card:
             self._tags(card.dialect, tokenizer)

@@ -74,8 +74,8 @@ def check_offsets(dialect: Dialect) -> Finding:
     return Finding(
         "positions",
         Verdict.NOTE,
-        f"the dialect shifts positions ({offsets}): needs an engine with free positions, "
-        "which llama.cpp is not",
+        f"the dialect shifts positions ({offsets}): needs an engine with free positions",
+        remedy="on llama.cpp: multiverse serve --positions sequential, without the shift",
     )
 
 

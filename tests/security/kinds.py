@@ -21,10 +21,10 @@ from tokenizers import (
     trainers,
 )
 
-from multiverse_shared.dialect import load_dialect
+from multiverse_shared.dialect import dialect_names, load_dialect
 from multiverse_shared.tokenizer import TextTokenizer
 
-DIALECTS = ("multiverse", "multiverse-qwen", "npr", "threadweaver")
+DIALECTS = tuple(dialect_names())
 MARKERS = ("<bos>", "<eos>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<think>")
 _ASCII = [chr(code) for code in range(33, 127)]
 _BYTES = [f"<0x{code:02X}>" for code in range(256)]

@@ -51,6 +51,11 @@ def test_the_tokenizer_itself_would_give_control_ids(kind: str, dialect: str) ->
     known, told = raw(kind, dialect), control_ids(kind, dialect)
     for tag in controls(dialect):
         assert told & set(known.encode(f"x {tag}").ids), tag
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "words, folded"])
+@dialects
+def test_the_tokenizers_carry_the_dialects(kind: str, dialect: str) -> None:
     Grammar.bind(load_dialect(dialect), tokenizer(kind, dialect))
 
 

@@ -92,7 +92,7 @@ class ServedModel:
 
 
 def servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positions) -> Dialect:
-    """The dialect as this worker can serve it."""
+    """The dialect as this worker can serve it; InvalidModel when it can't."""
     if not dialect.parent_waits:
         raise InvalidModel(
             f"dialect {dialect.name!r} can be read (`multiverse parse`), but not served yet",

@@ -89,6 +89,7 @@ def test_a_report_for_people_says_each_check_and_the_remedy(
         ("tokenizer.json", b"{}", "tokenizer"),
         ("tokenizer.json", b"\xff", "tokenizer"),
         ("multiverse.json", None, "files"),
+        ("multiverse.json", b'{"dialect": "pasta", "prompt_suffix": ""}', "dialect"),
         ("multiverse.json", b'{"dialect": "none", "prompt_suffix": ""}', "dialect"),
         ("model.safetensors", None, "files"),
         ("model.safetensors", b"cut", "files"),

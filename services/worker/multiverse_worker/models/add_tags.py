@@ -113,7 +113,7 @@ def _write_weights(
 ) -> dict[str, int]:
     """Copy the weights with rows for the tags that have none; returns those tags."""
     tensors = vocabulary_tensors(source)
-    size = config.get("vocab_size")
+    size: int = config.get("vocab_size", 0)
     for name, checkpoint in tensors.items():
         rows = checkpoint.entries[name]["shape"][0]
         if rows != size:
