@@ -12,6 +12,9 @@ from datetime import datetime
 from typing import Any
 
 import jinja2
+from jinja2.ext import Extension
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from multiverse_router.client_text import Disguise, Piece
@@ -22,12 +25,24 @@ from multiverse_shared.tokenizer import TextTokenizer
 _FAILURES = (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError)
 
 
+class _GenerationBlock(Extension):
+    """`{% generation %}` marks what is trained on; a prompt is written as if it were not there."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> list[Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 class ChatTemplate:
     """A compiled template; `variables` are what it may use besides messages (bos_token, ...)."""
 
     def __init__(self, source: str, variables: Mapping[str, Any]) -> None:
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=["jinja2.ext.loopcontrols", _GenerationBlock],
         )
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)

@@ -122,6 +122,12 @@ def test_neighbouring_messages_are_encoded_apart() -> None:
     assert ids == [*plain("12"), *plain("+ 3"), *plain("0")]
 
 
+def test_marks_for_training_leave_no_trace() -> None:
+    text = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    marked = f"<Goal>{{% generation %}}{text}{{% endgeneration %}}</Goal>"
+    assert encode(marked, "x", "y") == encode(f"<Goal>{text}</Goal>", "x", "y")
+
+
 def test_more_different_characters_than_can_be_told_apart_are_refused() -> None:
     text = "".join(map(chr, range(0x10000, 0x10000 + 0xFFFE)))
     source = "{{ messages[0].content[-1] }}"

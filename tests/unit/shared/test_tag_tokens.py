@@ -71,6 +71,7 @@ def test_a_tag_that_takes_its_neighbours_is_set_right(flag: str) -> None:
     wrong = [{**token, flag: True, "special": False} for token in definition["added_tokens"]]
     tokens = with_tags({**definition, "added_tokens": wrong}, TAGS)
     right = {token["content"]: token for token in tokens.definition["added_tokens"]}
+    assert len(right) == len(tokens.definition["added_tokens"])
     assert all(not right[tag][flag] and right[tag]["special"] for tag in TAGS)
     assert not tokens.new
 
