@@ -27,6 +27,7 @@ from multiverse_shared.model_check import (
     check_offsets,
     check_sizes,
     check_tags,
+    check_text,
 )
 from multiverse_shared.tokenizer import TextTokenizer
 from multiverse_worker.models.checkpoint import Checkpoint
@@ -91,7 +92,7 @@ class _Examination:
             for name in (*TEXT_FILES, "config.json")
             if (self._directory / name).is_file()
         }
-        tokenizer = self._try("tokenizer", lambda: TextTokenizer.from_directory(self._directory))
+        tokenizer = self._tokenizer()
         card = self._try("dialect", lambda: ModelCard.parse(files["multiverse.json"]))
         config = self._try("files", lambda: json_of(files, "tokenizer_config.json"))
         if card:
@@ -131,6 +132,15 @@ class _Examination:
             if missing:
                 raise MultiverseError(f"{_INDEX} names {min(missing)}, which is not there")
         return f"{len(found)} file" + ("s" if len(found) > 1 else "")
+
+    def _tokenizer(self) -> TextTokenizer | None:
+        """The tokenizer, if text can be told with it."""
+        loaded = self._try("tokenizer", lambda: TextTokenizer.from_directory(self._directory))
+        if not loaded:
+            return None
+        found = check_text(loaded)
+        self.findings.append(found)
+        return None if found.verdict is Verdict.REFUSED else loaded
 
     def _tags(self, dialect: Dialect, tokenizer: TextTokenizer) -> None:
         found = check_tags(dialect, tokenizer, self._remedy)

@@ -35,6 +35,24 @@ class Finding:
     remedy: str | None = None
 
 
+def check_text(tokenizer: TextTokenizer) -> Finding:
+    """Whether the tokenizer takes any text, and gives back the 200 common strings."""
+    try:
+        lost = [text for text in NEIGHBOURS if tokenizer.decode(tokenizer.encode(text)) != text]
+    except Exception as error:  # the library raises nothing narrower
+        return Finding(
+            "tokenizer",
+            Verdict.REFUSED,
+            f"the tokenizer fails on some text: {error}",
+            remedy="give its vocabulary a token for unknown text",
+        )
+    told = f"{tokenizer.vocab_size} tokens"
+    if not lost:
+        return Finding("tokenizer", Verdict.OK, f"{told}, gives back common text as it was")
+    message = f"{told}; {len(lost)} of {len(NEIGHBOURS)} common strings come back changed"
+    return Finding("tokenizer", Verdict.NOTE, f"{message}, as {lost[0]!r}", example=lost[0])
+
+
 def check_tags(dialect: Dialect, tokenizer: TextTokenizer, remedy: str) -> list[Finding]:
     """One finding for each tag at fault (the first fault of it), or one that all are well.
 

@@ -64,8 +64,14 @@ def special_token(spelling: str, index: int) -> Definition:
 
 
 def words(tag: str) -> str:
-    """What a tag stands for: `Parallel` for `<Parallel>`, `end of Parallel` for `</Parallel>`."""
+    """What a tag stands for.
+
+    `Parallel` for `<Parallel>` and `<Parallel/>`, `end of Parallel` for `</Parallel>`, `end` for
+    a mere `/>`.
+    """
     name = tag.strip("</>")
+    if not name:
+        return "end"
     return f"end of {name}" if tag.startswith("</") else name
 
 

@@ -16,6 +16,7 @@ from multiverse_shared.model_check import (
     check_offsets,
     check_sizes,
     check_tags,
+    check_text,
 )
 from multiverse_shared.neighbours import NEIGHBOURS
 from multiverse_shared.tokenizer import TextTokenizer
@@ -51,6 +52,25 @@ def refused(tokenizer: TextTokenizer, dialect: Dialect = MULTIVERSE) -> dict[str
 def test_the_common_strings_are_two_hundred() -> None:
     assert len(set(NEIGHBOURS)) == len(NEIGHBOURS) == 200
     assert all(NEIGHBOURS)
+
+
+def test_a_tokenizer_that_tells_any_text_passes(bytes_merged: TextTokenizer) -> None:
+    assert check_text(bytes_merged).verdict is Verdict.OK
+
+
+def test_a_tokenizer_that_fails_on_unknown_text_is_refused() -> None:
+    definition = json.loads(vocabularies.characters())
+    definition["model"]["unk_token"] = "<nowhere>"
+    found = check_text(TextTokenizer(json.dumps(definition)))
+    assert found.verdict is Verdict.REFUSED
+    assert "unknown text" in str(found.remedy)
+
+
+def test_text_that_comes_back_changed_is_a_note_with_an_example(characters: TextTokenizer) -> None:
+    note = check_text(characters)
+    assert note.verdict is Verdict.NOTE
+    assert note.example is not None
+    assert characters.decode(characters.encode(note.example)) != note.example
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds.KINDS if kind != "words, folded"])

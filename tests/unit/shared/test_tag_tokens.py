@@ -86,6 +86,7 @@ def test_a_vocabulary_with_holes_is_refused() -> None:
 def test_a_tag_stands_for_its_name_and_a_closing_one_for_the_end_of_it() -> None:
     assert words("<Parallel>") == "Parallel"
     assert words("</Parallel>") == "end of Parallel"
+    assert (words("<sync/>"), words("/>")) == ("sync", "end")
     for name in kinds.DIALECTS:
         spelled = [words(tag) for tag in load_dialect(name).tags.values()]
         assert len(set(spelled)) == len(spelled)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from multiverse_shared.dialect import load_dialect
@@ -259,6 +260,13 @@ def test_a_number_type_that_we_cannot_write_is_refused(tmp_path: Path) -> None:
     weights = source.path / "model.safetensors"
     save_file({EMBEDDING: torch.ones(SIZE, 4, dtype=torch.int8)}, weights)
     assert "I8" in refused(source.path, tmp_path / "new")
+
+
+def test_a_tokenizer_that_drops_the_words_of_a_tag_is_refused(tmp_path: Path) -> None:
+    source = save_model(tmp_path / "m", spare=3 - SIZE)
+    drops = Tokenizer(models.BPE({"x": 0, "y": 1, "z": 2}, []))
+    (source.path / "tokenizer.json").write_text(drops.to_str(), "utf-8")
+    assert "'Parallel', which <Parallel> stands for" in refused(source.path, tmp_path / "new")
 
 
 def test_a_directory_that_exists_is_not_touched(tmp_path: Path) -> None:

@@ -144,11 +144,16 @@ def _write_weights(
 def _new_rows(
     checkpoint: Checkpoint, name: str, new: Mapping[str, int], tokenizer: TextTokenizer
 ) -> Rows:
-    """Means of the rows of the words; of all rows where the tokenizer knows no word of a tag."""
+    """Means of the rows of the words. InvalidModel when the tokenizer can't tell them."""
     rows: dict[int, Row] = {}
     for tag, index in new.items():
-        height = checkpoint.entries[name]["shape"][0]
-        ids = tokenizer.encode(words(tag)) or range(min(height, tokenizer.vocab_size))
+        ids = tokenizer.encode(words(tag))
+        if not ids:
+            raise InvalidModel(
+                f"the tokenizer gives no ids for {words(tag)!r}, which {tag} stands for; its "
+                "vocabulary needs a token for unknown text",
+                field="model",
+            )
         rows[index] = checkpoint.read_rows(name, ids).mean(axis=0, dtype=np.float32)
     return rows
 
