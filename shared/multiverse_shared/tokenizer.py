@@ -28,7 +28,8 @@ class TextTokenizer:
         self._tokenizer = _Tokenizer.from_str(tokenizer_json)
         definition = json.loads(tokenizer_json)
         added = definition.get("added_tokens") or []
-        self._named = {token["content"]: token["id"] for token in added if is_control(token)}
+        names = [token["content"] for token in added if is_control(token)]
+        self._named = {name: self._tokenizer.token_to_id(name) for name in names}
         self._unknown = _unknown_id(definition["model"], self._tokenizer)
         self._plain = _Tokenizer.from_str(json.dumps(unspelled(definition)))
         self._spelled_out = self._words()
