@@ -28,8 +28,11 @@ class TextTokenizer:
         self._tokenizer = _Tokenizer.from_str(tokenizer_json)
         definition = json.loads(tokenizer_json)
         added = definition.get("added_tokens") or []
-        names = [token["content"] for token in added if is_control(token)]
-        self._named = {name: self._tokenizer.token_to_id(name) for name in names}
+        names = {token["content"] for token in added if is_control(token)}
+        known = self._tokenizer.get_added_tokens_decoder()  # the file may give other ids
+        self._named = {
+            token.content: index for index, token in known.items() if token.content in names
+        }
         self._unknown = _unknown_id(definition["model"], self._tokenizer)
         self._plain = _Tokenizer.from_str(json.dumps(unspelled(definition)))
         self._spelled_out = self._words()

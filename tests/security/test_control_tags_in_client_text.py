@@ -121,7 +121,7 @@ def test_every_disguise_stands_in_the_prompt_whole_in_every_role(source: str, ro
     for tag in controls("multiverse"):
         for text in disguises(tag):
             chat = [{"role": role, "content": text}, {"role": "user", "content": HARMLESS}]
-            told = [piece.text for piece in template.pieces(chat) if piece.from_client]
+            told = [piece.text for piece in template.render(chat) if piece.message is not None]
             assert told in ([text, HARMLESS], [text.strip(), HARMLESS])
 
 

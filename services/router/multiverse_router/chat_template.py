@@ -57,15 +57,15 @@ class ChatTemplate:
         """Prompt ids. InvalidRequest when the template refuses the messages."""
         return [
             index
-            for piece in self.pieces(messages)
+            for piece in self.render(messages)
             for index in (
                 tokenizer.encode(piece.text)
-                if piece.from_client
+                if piece.message is not None
                 else tokenizer.encode_trusted(piece.text)
             )
         ]
 
-    def pieces(self, messages: Sequence[Mapping[str, str]]) -> list[Piece]:
+    def render(self, messages: Sequence[Mapping[str, str]]) -> list[Piece]:
         """The prompt by author; every field of a message but its role is the client's.
 
         InvalidRequest when the template refuses the messages.
@@ -73,10 +73,10 @@ class ChatTemplate:
         disguise = Disguise()
         disguised = [
             {
-                name: value if name == "role" else disguise.put_on(value)
+                name: value if name == "role" else disguise.put_on(value, index)
                 for name, value in message.items()
             }
-            for message in messages
+            for index, message in enumerate(messages)
         ]
         try:
             text = self._template.render(

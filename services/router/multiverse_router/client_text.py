@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from multiverse_shared.errors import InvalidRequest
 
-_PLANES = (0xF0000, 0x100000)  # texts take turns, so that neighbours stay apart
-_PLANE_SIZE = 0xFFFE
-_RUNS = re.compile("([\U000f0000-\U000fffff]+|[\U00100000-\U0010ffff]+)")
+_FIRST, _LAST = 0xF0000, 0x10FFFF
+_RUNS = re.compile("([\U000f0000-\U0010ffff]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Piece:
     """A part of a rendered prompt by one author."""
 
     text: str
-    from_client: bool
+    message: int | None  # whose text it is, by place in the chat; None: the template's own
 
 
 class DisguisedText(str):
@@ -53,38 +53,41 @@ class DisguisedText(str):
 
 
 class Disguise:
-    """The disguises of one request."""
+    """The disguises of one request: every message has characters of its own."""
 
     def __init__(self) -> None:
-        self._tables: tuple[dict[int, int], dict[int, int]] = ({}, {})
-        self._texts = 0
+        self._behind: dict[int, int] = {}
+        self._message: dict[str, int] = {}
 
-    def put_on(self, text: str) -> DisguisedText:
-        """`text` as a template may have it. InvalidRequest for more characters than a plane has."""
-        turn = self._texts % len(_PLANES)
-        self._texts += 1
-        table = self._tables[turn]
-        for code in sorted(set(map(ord, text)) - table.keys()):
-            table[code] = _PLANES[turn] + len(table)
-        if len(table) > _PLANE_SIZE:
+    def put_on(self, text: str, message: int) -> DisguisedText:
+        """`text` as a template may have it. InvalidRequest when there are no characters left."""
+        codes = sorted(set(map(ord, text)))
+        first = _FIRST + len(self._behind)
+        if first + len(codes) > _LAST + 1:
             raise InvalidRequest(
-                f"the messages have more than {_PLANE_SIZE} different characters; send fewer",
+                f"the messages have more than {_LAST + 1 - _FIRST} different characters, counted "
+                "for each message; send fewer",
                 field="messages",
             )
+        table = {code: shown for shown, code in enumerate(codes, first)}
+        self._behind |= {shown: code for code, shown in table.items()}
+        self._message |= {chr(shown): message for shown in table.values()}
         return DisguisedText.of(text.translate(table), text)
 
     def take_off(self, rendered: str) -> Iterator[Piece]:
         """Who wrote what. InvalidRequest when the template itself wrote in disguise."""
-        behind = {shown: code for table in self._tables for code, shown in table.items()}
         for number, run in enumerate(_RUNS.split(rendered)):
-            from_client = number % 2 == 1
-            if from_client and not behind.keys() >= set(map(ord, run)):
+            if number % 2 == 0:
+                if run:
+                    yield Piece(run, None)
+                continue
+            if not self._message.keys() >= set(run):
                 raise InvalidRequest(
                     "the model's chat template writes characters of private-use planes",
                     field="messages",
                 )
-            if run:
-                yield Piece(run.translate(behind) if from_client else run, from_client)
+            for message, shown in groupby(run, self._message.__getitem__):
+                yield Piece("".join(shown).translate(self._behind), message)
 
 
 def _spaces(chars: str | None) -> str | None:

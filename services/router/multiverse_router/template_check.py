@@ -24,7 +24,7 @@ def check_template(template: ChatTemplate) -> list[Finding]:
         ]
         called = ", ".join(roles)
         try:
-            told = [piece.text for piece in template.pieces(chat) if piece.from_client]
+            told = [piece.text for piece in template.render(chat) if piece.message is not None]
         except InvalidRequest as error:
             message = f"refuses a chat of {called}: {error.message}"
             found.append(Finding("template", verdict, message, remedy=_REMEDY))

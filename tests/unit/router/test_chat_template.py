@@ -129,7 +129,7 @@ def test_marks_for_training_leave_no_trace() -> None:
 
 
 def test_more_different_characters_than_can_be_told_apart_are_refused() -> None:
-    text = "".join(map(chr, range(0x10000, 0x10000 + 0xFFFE)))
+    text = "".join(map(chr, range(0x10000, 0x30000)))
     source = "{{ messages[0].content[-1] }}"
     assert tokenizer().decode(encode(source, text)) == text[-1]
     with pytest.raises(InvalidRequest, match="different characters"):
