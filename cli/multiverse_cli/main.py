@@ -20,6 +20,7 @@ from multiverse_cli.api import ApiError
 from multiverse_cli.chat import ask, converse
 from multiverse_cli.generate import generate_all, read_prompts
 from multiverse_cli.layout import draw
+from multiverse_cli.model import WeightType, model_app
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
 from multiverse_shared.errors import MultiverseError
@@ -27,7 +28,6 @@ from multiverse_shared.errors import MultiverseError
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False
 )
-model_app = typer.Typer(no_args_is_help=True, help="Work on model directories.")
 app.add_typer(model_app, name="model")
 
 
@@ -40,13 +40,6 @@ class Parallel(StrEnum):
 class Positions(StrEnum):
     trained = "trained"
     sequential = "sequential"
-
-
-class WeightType(StrEnum):
-    f32 = "f32"
-    f16 = "f16"
-    q8_0 = "q8_0"
-    q4_0 = "q4_0"
 
 
 ModelOption = Annotated[
@@ -179,27 +172,6 @@ def layout(
 ) -> None:
     """Draw a small tree: which token sees which, and where each stands."""
     draw(Console(), file, row, dialect, png)
-
-
-@model_app.command("export")
-def export(
-    directory: Annotated[Path, typer.Argument(help="Model directory in Hugging Face form.")],
-    out: Annotated[Path, typer.Option(help="GGUF file to write.")],
-    type: Annotated[WeightType, typer.Option(help="Type of the weights.")] = WeightType.f32,
-) -> None:
-    """Write a Hugging Face Llama, Qwen2 or Qwen3 as GGUF for llama.cpp."""
-    from multiverse_worker.models.directory import ModelDirectory
-    from multiverse_worker.models.export import export_gguf
-
-    with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task("tensors", total=None)
-        export_gguf(
-            ModelDirectory(directory),
-            out,
-            type.value,
-            lambda done, total: progress.update(bar, completed=done, total=total),
-        )
-    typer.echo(json.dumps({"out": str(out), "bytes": out.stat().st_size, "type": type.value}))
 
 
 def _options(parallel: Parallel, max_tokens: int | None, temperature: float) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.model import ServedModel
-from multiverse_shared.tree import Block, Context, Text
+from multiverse_router.prompt import Turn
+from multiverse_shared.tree import Block, Context, Text, count
 from tests.conformance.oracle import Layout, Oracle, lay_out
 from tests.e2e.answers import FLAT, NESTED, Ask, Event, Tree, chat, chat_chunks, content, whole
 from tests.e2e.load import LoadMeter
@@ -50,8 +51,8 @@ def context_of(tree: Tree, path: str = "0") -> Context:
 
 def laid_out(served: ServedModel, prompt: str, events: list[Event]) -> tuple[Layout, int]:
     """The whole context of an answer, and where the answer begins."""
-    ids = served.prompt([{"role": "user", "content": prompt}], parallel=True)
-    return lay_out((Text(ids), *context_of(Tree(events)))), len(ids)
+    context = served.prompts.write([Turn("user", prompt)], parallel=True)
+    return lay_out((*context, *context_of(Tree(events)))), count(context)
 
 
 def entries_of(events: list[Event]) -> list[dict[str, Any]]:

@@ -1,31 +1,39 @@
 """Messages to prompt text by the model's own template, with client text kept apart.
 
-Client text is wrapped in marks before rendering, and cut out between them afterwards: whoever
-encodes the pieces knows which are the template's own, with control tags in them, and which came
-from a client.
+The template gets client text in disguise (see `client_text`): whoever encodes the pieces knows
+which are the template's own, with control tags in them, and which came from a client.
 """
 
 from __future__ import annotations
 
-import re
-import secrets
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
+from jinja2.ext import Extension
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from multiverse_router.client_text import Disguise, Piece
 from multiverse_shared.errors import InvalidModel, InvalidRequest
 
-CUT = "the model's chat template cuts this text, so tags in it can't be told from its own"
+CUT = "the model's chat template cuts this text, so it can't be taken as the tree it is"
+
+# Of a template that runs: what it raises itself, and what its expressions may come to.
+_FAILURES = (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError)
 
 
-class Piece(NamedTuple):
-    """A part of a rendered prompt."""
+class _GenerationBlock(Extension):
+    """`{% generation %}` marks what is trained on; a prompt is written as if it were not there."""
 
-    text: str
-    message: int | None  # whose content it is; None: the template's own
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> list[Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
 class ChatTemplate:
@@ -33,10 +41,13 @@ class ChatTemplate:
 
     def __init__(self, source: str, variables: Mapping[str, Any]) -> None:
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=["jinja2.ext.loopcontrols", _GenerationBlock],
         )
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        environment.filters["tojson"] = _json
         try:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
@@ -44,40 +55,31 @@ class ChatTemplate:
         self._variables = variables
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> list[Piece]:
-        """The prompt. InvalidRequest when the template refuses the messages."""
-        nonce = secrets.token_hex(8)
-        marked = [
+        """The prompt by author; every field of a message but its role is the client's.
+
+        InvalidRequest when the template refuses the messages.
+        """
+        disguise = Disguise()
+        disguised = [
             {
-                **message,
-                "content": f"\ue000{nonce}.{index}\ue001{message['content']}\ue002{nonce}\ue003",
+                name: value if name == "role" else disguise.put_on(value, index)
+                for name, value in message.items()
             }
             for index, message in enumerate(messages)
         ]
         try:
             text = self._template.render(
-                messages=marked, add_generation_prompt=True, **self._variables
+                messages=disguised, add_generation_prompt=True, **self._variables
             )
-        except jinja2.TemplateError as error:
+        except _FAILURES as error:
             raise InvalidRequest(f"the model's chat template: {error}", field="messages") from None
-        return _pieces(text, nonce)
-
-
-def _pieces(text: str, nonce: str) -> list[Piece]:
-    """What stands between marks. InvalidRequest when the template has cut one."""
-    pieces: list[Piece] = []
-    message: int | None = None
-    end = 0
-    for mark in re.finditer(f"\ue000{nonce}\\.([0-9]+)\ue001|\ue002{nonce}\ue003|\\Z", text):
-        piece, opened = text[end : mark.start()], mark[1]
-        closes = mark[0] != "" and opened is None
-        if nonce in piece or closes != (message is not None):
-            raise InvalidRequest(CUT, field="messages")
-        if piece:
-            pieces.append(Piece(piece, message))
-        message = int(opened) if opened else None
-        end = mark.end()
-    return pieces
+        return list(disguise.take_off(text))
 
 
 def _raise(message: str) -> None:
     raise jinja2.TemplateError(message)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    """JSON for models, not for browsers: no character is escaped that need not be."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)

@@ -60,21 +60,21 @@ class ServedModel:
                 raise InvalidModel(f"the worker of {info.model} serves no {name}")
         tokenizer = _tokenizer(files)
         card = ModelCard.parse(files["multiverse.json"])
-        grammar = Grammar.bind(_servable(card.dialect, info, positions), tokenizer)
-        config = _json(files, "tokenizer_config.json")
+        grammar = Grammar.bind(servable(card.dialect, info, positions), tokenizer)
+        config = json_of(files, "tokenizer_config.json")
         return cls(
             name=info.model,
             digest=info.files_digest,
             tokenizer=tokenizer,
             prompts=PromptWriter(
                 tokenizer,
-                _template(files, config),
+                template_of(files, config),
                 HistoryReader(grammar, history, info.kv_cells),
                 card.prompt_suffix,
             ),
             grammar=grammar,
             positions=positions,
-            eos=_eos(_json(files, "generation_config.json"), config, tokenizer),
+            eos=eos_of(json_of(files, "generation_config.json"), config, tokenizer),
             context_length=info.context_length,
             kv_cells=info.kv_cells,
             vocab_size=info.vocab_size,
@@ -100,8 +100,8 @@ class ServedModel:
         return len(self.grammar.after_plan)
 
 
-def _servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positions) -> Dialect:
-    """The dialect as this worker can serve it."""
+def servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positions) -> Dialect:
+    """The dialect as this worker can serve it; InvalidModel when it can't."""
     if not dialect.parent_waits:
         raise InvalidModel(
             f"dialect {dialect.name!r} can be read (`multiverse parse`), but not served yet",
@@ -120,7 +120,8 @@ def _servable(dialect: Dialect, info: pb.GetModelInfoResponse, positions: Positi
     return dialect
 
 
-def _json(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+def json_of(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    """What the file holds, nothing if it is not there. InvalidModel when it is no object."""
     try:
         data = json.loads(files.get(name, b"{}"))
     except ValueError as error:
@@ -137,7 +138,8 @@ def _tokenizer(files: Mapping[str, bytes]) -> TextTokenizer:
         raise InvalidModel(f"tokenizer.json cannot be read: {error}") from None
 
 
-def _template(files: Mapping[str, bytes], config: Mapping[str, Any]) -> ChatTemplate:
+def template_of(files: Mapping[str, bytes], config: Mapping[str, Any]) -> ChatTemplate:
+    """The template of a model with this tokenizer configuration; InvalidModel without one."""
     try:
         source = files["chat_template.jinja"].decode() if "chat_template.jinja" in files else None
     except UnicodeDecodeError as error:
@@ -155,7 +157,7 @@ def _spelling(token: Any) -> str:
     return str(token["content"]) if isinstance(token, dict) else str(token)
 
 
-def _eos(
+def eos_of(
     generation: Mapping[str, Any], config: Mapping[str, Any], tokenizer: TextTokenizer
 ) -> tuple[int, ...]:
     """Ids that end a sequence: the generation config's, else the tokenizer's."""

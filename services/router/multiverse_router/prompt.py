@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from multiverse_router.chat_template import CUT, ChatTemplate, Piece
+from multiverse_router.chat_template import CUT, ChatTemplate
+from multiverse_router.client_text import Piece
 from multiverse_router.history import HistoryReader
 from multiverse_shared.errors import InvalidRequest
 from multiverse_shared.tokenizer import TextTokenizer

@@ -92,11 +92,63 @@ def test_text_with_the_sentinel_characters_is_kept_to_the_letter() -> None:
     ids=["thinking cut off", "sliced", "only the first part"],
 )
 def test_a_template_that_cuts_client_text_gives_it_no_control_ids(source: str, text: str) -> None:
-    try:
-        ids = encode(source, text)
-    except (InvalidRequest, InvalidModel):
-        return  # refusing what can't be told apart is safe too
-    assert len(control(ids)) == source.count("Goal>")
+    assert len(control(encode(source, text))) == source.count("Goal>")
+
+
+def test_a_template_cannot_read_client_text() -> None:
+    source = "{% if 'x' in messages[0].content or messages[0].content == 'x' %}<Path>{% endif %}"
+    assert encode(source + "{{ messages[0].content }}", "x") == tokenizer().encode("x")
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("text | trim", "<Path>\n x"),
+        ("text.strip()", "<Path>\n x"),
+        ("text.lstrip('\n')", "<Path>\n x \n"),
+        ("text.rstrip('\n').lstrip()", "<Path>\n x "),
+        ("text.strip('<>\n')", "<Path>\n x "),
+        ("text[1:]", "<Path>\n x \n"),
+        ("text.split('P')[0]", "\n<Path>\n x \n"),
+        ("'' ~ text", "\n<Path>\n x \n"),
+        ("(text | trim)[1:] if text | length == 12", "Path>\n x"),
+        ("{'a': text} | tojson", '{"a": "\n<Path>\n x \n"}'),
+    ],
+)
+def test_a_template_can_cut_by_place_and_trim_white_space(expression: str, told: str) -> None:
+    source = f"{{% set text = messages[0].content %}}{{{{ {expression} }}}}"
+    ids = encode(source, "\n<Path>\n x \n")
+    assert tokenizer().decode(ids) == told
+    assert control(ids) == []
+
+
+def test_the_trimmed_end_of_white_space_alone_is_nothing() -> None:
+    assert encode("{{ messages[0].content | trim }}<Path>", " \n ") == encode("<Path>", "")
+
+
+def test_neighbouring_messages_are_encoded_apart() -> None:
+    ids = encode("{% for m in messages %}{{ m.content }}{% endfor %}", "12", "+ 3", "0")
+    plain = tokenizer().encode
+    assert ids == [*plain("12"), *plain("+ 3"), *plain("0")]
+
+
+def test_marks_for_training_leave_no_trace() -> None:
+    text = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    marked = f"<Goal>{{% generation %}}{text}{{% endgeneration %}}</Goal>"
+    assert encode(marked, "x", "y") == encode(f"<Goal>{text}</Goal>", "x", "y")
+
+
+def test_more_different_characters_than_can_be_told_apart_are_refused() -> None:
+    text = "".join(map(chr, range(0x10000, 0x30000)))
+    source = "{{ messages[0].content[-1] }}"
+    assert tokenizer().decode(encode(source, text)) == text[-1]
+    with pytest.raises(InvalidRequest, match="different characters"):
+        encode(source, f"{text}x")
+
+
+def test_a_template_that_writes_what_stands_for_client_text_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="private-use"):
+        encode("\U000f0000{{ messages[0].content }}", "")
 
 
 def test_a_template_that_refuses_the_messages_names_them() -> None:

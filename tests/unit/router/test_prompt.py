@@ -118,18 +118,19 @@ def test_a_well_formed_answer_has_no_control_ids_but_its_dialects() -> None:
 
 
 def test_a_template_that_changes_an_answer_gives_its_text_no_control_ids() -> None:
-    changing = b"{% for m in messages %}{{ m.content | replace('first', 'last') }}{% endfor %}"
+    changing = b"{% for m in messages %}{{ m.content[1:] }}{% endfor %}"
     prompt = write(assistant(told(answer())), template=changing)
     assert tokenizer().control_ids.isdisjoint(linearise(prompt))
 
 
 def test_a_template_that_changes_a_signed_answer_is_refused() -> None:
-    changing = b"{% for m in messages %}{{ m.content | replace('first', 'last') }}{% endfor %}"
+    changing = b"{% for m in messages %}{{ m.content[1:] }}{% endfor %}"
     with pytest.raises(InvalidRequest) as caught:
         write(user("q"), assistant("", answer()), template=changing)
     assert caught.value.field == "messages.1.multiverse.context"
 
 
-def test_a_template_sees_the_text_of_a_signed_answer() -> None:
-    asking = b"{% for m in messages %}{{ 'yes' if 'second' in m.content }}{% endfor %}"
-    assert told(write(assistant("", answer()), template=asking)) == "yes"
+def test_a_template_can_cut_an_answer_but_not_read_it() -> None:
+    asking = b"{% for m in messages %}{{ 'yes' if 'second' in m.content else 'no' }}{% endfor %}"
+    assert "second" in told(answer())
+    assert told(write(assistant("", answer()), template=asking)) == "no"

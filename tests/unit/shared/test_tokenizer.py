@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer
 
 from multiverse_shared.errors import InvalidModel
 from multiverse_shared.tokenizer import TextTokenizer
@@ -77,6 +79,45 @@ def test_trusted_text_mixes_tags_and_plain_text(tokenizer: TextTokenizer) -> Non
 def test_words_of_a_vocabulary_that_spells_tags_stay_words_where_no_tag_is_told() -> None:
     tokenizer = _tokenizers["words"]
     assert len(tokenizer.encode("two words")) == 2
+
+
+def test_a_tag_that_the_vocabulary_adds_without_calling_it_special_is_control() -> None:
+    definition = json.loads(vocabularies.bytes_merged())
+    for token in definition["added_tokens"]:
+        token["special"] = False
+    tokenizer = TextTokenizer(json.dumps(definition))
+    path = tokenizer.token_id("<Path>")
+    assert tokenizer.encode_trusted("<Path>") == [path]
+    assert path not in tokenizer.encode("a<Path>b")
+    assert tokenizer.decode(tokenizer.encode("a<Path>b")) == "a<Path>b"
+
+
+def test_runs_of_spaces_that_a_vocabulary_adds_are_text() -> None:
+    known = Tokenizer.from_str(vocabularies.bytes_merged())
+    known.add_tokens([AddedToken("    ", normalized=False)])
+    tokenizer = TextTokenizer(known.to_str())
+    spaces = known.token_to_id("    ")
+    assert spaces in tokenizer.encode("if x:\n    y")
+    assert spaces not in tokenizer.control_ids
+    assert tokenizer.decode(tokenizer.encode("    <Path>    ")) == "    <Path>    "
+
+
+def test_unknown_text_is_text_though_its_token_is_special() -> None:
+    definition = json.loads(vocabularies.words())
+    known = Tokenizer.from_str(json.dumps(definition))
+    known.add_special_tokens(["?"])
+    tokenizer = TextTokenizer(known.to_str())
+    assert tokenizer.encode("two zebras") == [tokenizer.encode("two")[0], tokenizer.unknown_id]
+    assert tokenizer.unknown_id not in tokenizer.control_ids
+    assert tokenizer.token_id("?") is None
+
+
+def test_a_word_that_is_a_tag_is_spelled_out_and_its_neighbours_stay_words() -> None:
+    tokenizer = _tokenizers["words"]
+    two, words = tokenizer.encode("two words")
+    ids = tokenizer.encode("two <Path> words")
+    assert (ids[0], ids[-1]) == (two, words)
+    assert tokenizer.decode(ids[1:-1]) == "<Path>"
 
 
 def test_only_special_tokens_are_had_by_name(tokenizer: TextTokenizer) -> None:

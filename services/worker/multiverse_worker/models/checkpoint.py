@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class Checkpoint:
 
     path: Path
     entries: dict[str, dict[str, Any]]
+    metadata: dict[str, str]
     data_start: int
 
     @classmethod
@@ -40,14 +42,14 @@ class Checkpoint:
             try:
                 if size > _LONGEST_HEADER:
                     raise ValueError
-                header = json.loads(file.read(size))
-                entries = {n: e for n, e in header.items() if n != "__metadata__"}
+                entries = json.loads(file.read(size))
+                metadata = entries.pop("__metadata__", {})
                 end = max((e["data_offsets"][1] for e in entries.values()), default=0)
             except (ValueError, AttributeError, KeyError, TypeError, IndexError):
                 raise InvalidModel(f"{path} is not a safetensors file", field="model") from None
         if path.stat().st_size < 8 + size + end:
             raise InvalidModel(f"{path} is cut short; fetch it again", field="model")
-        return cls(path, entries, 8 + size)
+        return cls(path, entries, metadata, 8 + size)
 
     @property
     def names(self) -> list[str]:
@@ -58,21 +60,48 @@ class Checkpoint:
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
         """Rows [start, stop) of the tensor `name`, in F32."""
+        stored = self.stored_type(name)
         entry = self.entries[name]
-        stored = _STORED.get(entry["dtype"])
-        if stored is None:
-            raise InvalidModel(
-                f"{self.path}: {name} is {entry['dtype']}; F32, F16 and BF16 are supported",
-                field="model",
-            )
         rows, *rest = self.shape(name)
         width = math.prod(rest)
         stop = rows if stop is None else stop
         offset = self.data_start + entry["data_offsets"][0] + start * width * stored.itemsize
         raw = np.fromfile(self.path, stored, (stop - start) * width, offset=offset)
-        values: NDArray[np.float32]
-        if entry["dtype"] == "BF16":  # the upper half of an F32
-            values = (raw.astype(np.uint32) << 16).view(np.float32)
-        else:
-            values = raw.astype(np.float32, copy=False)
-        return values.reshape(stop - start, *rest)
+        return _from_stored(raw, entry["dtype"]).reshape(stop - start, *rest)
+
+    def read_rows(self, name: str, rows: Sequence[int]) -> NDArray[np.float32]:
+        """[len(rows), width] of the matrix `name` in F32."""
+        stored = self.stored_type(name)
+        entry = self.entries[name]
+        height, width = entry["shape"]
+        matrix = np.memmap(
+            self.path,
+            stored,
+            "r",
+            offset=self.data_start + entry["data_offsets"][0],
+            shape=(height, width),
+        )
+        return _from_stored(np.asarray(matrix[list(rows)]), entry["dtype"])
+
+    def stored_type(self, name: str) -> np.dtype[Any]:
+        """Of the numbers on disk; InvalidModel when they are of a type that we can't read."""
+        kind = self.entries[name]["dtype"]
+        if kind not in _STORED:
+            raise InvalidModel(
+                f"{self.path}: {name} is {kind}; F32, F16 and BF16 are supported", field="model"
+            )
+        return _STORED[kind]
+
+
+def to_stored(values: NDArray[np.float32], kind: str) -> bytes:
+    """`values` as a file of type `kind` has them; BF16 is rounded to the nearest even."""
+    if kind == "BF16":
+        bits = values.astype("<f4").view("<u4")
+        values = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
+    return values.astype(_STORED[kind]).tobytes()
+
+
+def _from_stored(raw: NDArray[Any], kind: str) -> NDArray[np.float32]:
+    if kind == "BF16":  # the upper half of an F32
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+    return raw.astype(np.float32, copy=False)

@@ -84,28 +84,7 @@ class ModelDirectory:
     @property
     def weights(self) -> list[Path]:
         """The safetensors files: those of the index, or all when there is none."""
-        if (self.path / _INDEX).is_file():
-            return self._indexed()
-        found = sorted(self.path.glob("*.safetensors"))
-        if not found:
-            raise InvalidModel(
-                f"model directory {self.path} has no *.safetensors and no *.gguf", field="model"
-            )
-        return found
-
-    def _indexed(self) -> list[Path]:
-        try:
-            names = set(json.loads((self.path / _INDEX).read_text("utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InvalidModel(f"{self.path / _INDEX} is no index", field="model") from None
-        missing = [name for name in sorted(names) if not (self.path / name).is_file()]
-        if missing:
-            raise InvalidModel(
-                f"model directory {self.path} has no {', '.join(missing)}, which its index "
-                "names; fetch what is missing",
-                field="model",
-            )
-        return [self.path / name for name in sorted(names)]
+        return weights_in(self.path)
 
     @property
     def weights_digest(self) -> str:
@@ -139,3 +118,30 @@ def _remedy(name: str, gguf: Path | None) -> str:
             ".save_pretrained(directory)"
         )
     return "see docs/models.md for what a model directory holds"
+
+
+def weights_in(path: Path) -> list[Path]:
+    """The safetensors files of a directory: those of the index, or all when there is none."""
+    if (path / _INDEX).is_file():
+        return _indexed(path)
+    found = sorted(path.glob("*.safetensors"))
+    if not found:
+        raise InvalidModel(
+            f"model directory {path} has no *.safetensors and no *.gguf", field="model"
+        )
+    return found
+
+
+def _indexed(path: Path) -> list[Path]:
+    try:
+        names = set(json.loads((path / _INDEX).read_text("utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidModel(f"{path / _INDEX} is no index", field="model") from None
+    missing = [name for name in sorted(names) if not (path / name).is_file()]
+    if missing:
+        raise InvalidModel(
+            f"model directory {path} has no {', '.join(missing)}, which its index "
+            "names; fetch what is missing",
+            field="model",
+        )
+    return [path / name for name in sorted(names)]
