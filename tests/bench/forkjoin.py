@@ -3,7 +3,10 @@
 (a) metadata of forks and joins per cell, and the first token behind a join against a plain step;
 (b) trees in parallel and one path at a time, against the bound of the engine's own step(k);
 (c) the same tokens by a client without fork and join: k requests, then one over their text;
-(d) with an empty cache and one full of idle contexts. One JSON line last.
+(d) with an empty cache and one full of idle contexts;
+(e) the share of drawing tokens in a step of 16 branches (top-p 0.95).
+With one thread all times are of the processor, so other work on the machine does not count. One
+JSON line last.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tqdm import tqdm
 
+from multiverse_worker.contract import Sampling
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.engines.llamacpp.library import LibraryOptions
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.models.export import export_gguf
+from multiverse_worker.sampling import Sampler
 from tests.bench.tree_driver import Driver, Shape, Tree, timed
 
 STEPS = 24
@@ -40,7 +46,7 @@ class Copies:
 
         def counted(source: int, target: int, start: int, stop: int) -> None:
             self.cells += len(ledger._at(source, max(start, 0), stop if stop >= 0 else 1 << 30))
-            began = time.perf_counter()
+            began = time.perf_counter()  # finer than the processor's clock
             copy(source, target, start, stop)
             self.seconds += time.perf_counter() - began
 
@@ -56,7 +62,7 @@ class Bench:
     def __init__(self, engine: LlamaCppEngine, options: argparse.Namespace) -> None:
         self.engine = engine
         self.vocab = engine.info.vocab_size
-        self.driver = Driver(engine)
+        self.driver = Driver(engine, options.clock)
         self.copies = Copies(engine)
         self.options = options
 
@@ -71,7 +77,7 @@ class Bench:
 
         def run() -> float:
             self.engine.drop_cached()
-            seconds = self.driver.fork_join(self.tree(shape))
+            seconds = self.driver.fork_join(self.tree(shape), decode=2)
             firsts.append(self.driver.first_conclusion_s)
             return seconds
 
@@ -135,6 +141,22 @@ class Bench:
             "ratio": round(full / empty, 3),
         }
 
+    def sampling(self) -> dict[str, float]:
+        """Part (e)."""
+        spent = 0.0
+        draw, clock = Sampler.next, self.options.clock
+
+        def timed_draw(*args: Any) -> int:
+            nonlocal spent
+            began = clock()
+            token = draw(*args)
+            spent += clock() - began
+            return token
+
+        with patch.object(Sampler, "next", timed_draw):
+            steps = self.driver.sampled_steps(16, STEPS, Sampling(0.8, 0.95, seed=1), self.vocab)
+        return {"step_ms": round(1e3 * steps / (STEPS - 1), 3), "share": round(spent / steps, 4)}
+
 
 def main() -> int:
     options = _options()
@@ -162,6 +184,7 @@ def _one(gguf: Path, options: argparse.Namespace) -> dict[str, Any]:
         for paths in tqdm(options.paths, desc=f"{gguf.stem}: paths"):
             out["paths"][paths] = bench.speed(paths)
         out["idle_cache"] = bench.idle()
+        out["sampling_of_16"] = bench.sampling()
         print(json.dumps({gguf.stem: out}), file=sys.stderr)
         return out
     finally:
@@ -182,7 +205,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=max(1, (os.cpu_count() or 2) // 2))
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.clock = time.process_time if options.threads == 1 else time.perf_counter
+    return options
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from multiverse_shared.tree import Block, Context, Text
 from multiverse_worker.contract import BranchId, Engine, Finish, FinishReason, Sampling, Start
@@ -62,7 +63,7 @@ class Driver:
     """One engine, stepped by hand."""
 
     engine: Engine
-    sampling: Sampling = field(default_factory=Sampling)
+    clock: Callable[[], float] = time.perf_counter  # seconds
     step_seconds: list[float] = field(default_factory=list)  # of the last run
     first_conclusion_s: float = 0.0  # of the last run: from the last path's end to the first token
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -70,19 +71,22 @@ class Driver:
 
     def start(self, context: Context, script: Sequence[int], **fields: object) -> BranchId:
         branch = BranchId(STREAM, next(self._numbers))
-        options = {"request": "bench", "sampling": self.sampling, **fields}
-        self.engine.start(
-            Start(branch, context=context, max_tokens=len(script), script=tuple(script), **options)  # type: ignore[arg-type]
-        )
+        options: dict[str, Any] = {
+            "request": "bench",
+            "max_tokens": len(script),
+            "script": tuple(script),
+            **fields,
+        }
+        self.engine.start(Start(branch, context=context, **options))
         return branch
 
     def until(self, wanted: Sequence[BranchId]) -> dict[BranchId, Finish]:
         """Step until these branches have ended."""
         left, out = set(wanted), {}
         while left:
-            began = time.perf_counter()
+            began = self.clock()
             updates = self.engine.step()
-            ended = time.perf_counter()
+            ended = self.clock()
             self.step_seconds.append(ended - began)
             for update in updates:
                 if update.ids:
@@ -97,18 +101,22 @@ class Driver:
         self.step_seconds.clear()
         self._first_token.clear()
 
-    def fork_join(self, tree: Tree, *, serial: bool = False) -> float:
-        """Seconds of one tree with fork and join, after its prompt is resident."""
+    def fork_join(self, tree: Tree, *, serial: bool = False, decode: int | None = None) -> float:
+        """Seconds of one tree with fork and join, after its prompt is resident.
+
+        Paths decode all tokens but their header, or only the last `decode` of them.
+        """
         resident = self._prefill(tree.prompt)
         self._begin()
-        began = time.perf_counter()
+        began = self.clock()
         root = self.start((Text(tree.prompt),), tree.plan)
         plan = self.until([root])[root]
         prefix = (Text(tree.prompt), Text(tree.plan))
 
         def path(ids: tuple[int, ...]) -> BranchId:
-            header = (Text(ids[:1]),)
-            return self.start(header, ids[1:], base_key=plan.key, block=root)
+            cut = 1 if decode is None else len(ids) - decode
+            header = (Text(ids[:cut]),)
+            return self.start(header, ids[cut:], base_key=plan.key, block=root)
 
         ended: dict[BranchId, Finish] = {}
         if serial:
@@ -116,7 +124,7 @@ class Driver:
                 ended |= self.until([path(ids)])
         else:
             ended = self.until([path(ids) for ids in tree.paths])
-        joined = time.perf_counter()
+        joined = self.clock()
         block = Block(tuple((Text(ids),) for ids in tree.paths))
         end = self.start(
             (*prefix, block, Text(tree.conclusion[:1])),
@@ -124,7 +132,7 @@ class Driver:
             consumes=(plan.lease, *(finish.lease for finish in ended.values())),
         )
         finish = self.until([end])[end]
-        seconds = time.perf_counter() - began
+        seconds = self.clock() - began
         self.first_conclusion_s = self._first_token[end] - joined
         for lease in (finish.lease, resident):
             self.engine.release(lease)
@@ -134,7 +142,7 @@ class Driver:
         """The same tokens as k ordinary requests and one over their text: prefixes are cached."""
         resident = self._prefill(tree.prompt)
         self._begin()
-        began = time.perf_counter()
+        began = self.clock()
         root = self.start((Text(tree.prompt),), tree.plan)
         leases = [self.until([root])[root].lease]
         before = tree.prompt + tree.plan
@@ -143,7 +151,7 @@ class Driver:
         text = before + tuple(token for ids in tree.paths for token in ids)
         end = self.start((Text(text + tree.conclusion[:1]),), tree.conclusion[1:])
         leases.append(self.until([end])[end].lease)
-        seconds = time.perf_counter() - began
+        seconds = self.clock() - began
         for lease in (*leases, resident):
             self.engine.release(lease)
         return seconds
@@ -159,6 +167,16 @@ class Driver:
         for lease in (resident, *(finish.lease for finish in ended.values())):
             self.engine.release(lease)
         return sorted(self.step_seconds)[len(self.step_seconds) // 2]
+
+    def sampled_steps(self, branches: int, steps: int, sampling: Sampling, vocab: int) -> float:
+        """Seconds of all steps in which so many branches draw their tokens."""
+        rng = random.Random(branches)
+        prompts = [(Text(tuple(rng.randrange(vocab) for _ in range(32))),) for _ in range(branches)]
+        self._begin()
+        started = [self.start(p, (), max_tokens=steps, sampling=sampling) for p in prompts]
+        for finish in self.until(started).values():
+            self.engine.release(finish.lease)
+        return sum(self.step_seconds[1:])  # the first one reads the prompts
 
     def fill(self, cells: int, vocab: int, length: int = 512) -> None:
         """Leave idle contexts of that many cells in the cache."""
