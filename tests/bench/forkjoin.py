@@ -70,8 +70,8 @@ class Bench:
         return Tree.random(shape, self.vocab, random.Random(self.options.seed))
 
     def metadata(self, length: int) -> dict[str, float]:
-        """Part (a), for four paths of `length` tokens."""
-        shape = Shape(prompt=64, plan=16, paths=4, path=length, conclusion=STEPS)
+        """Part (a), for three paths of `length` tokens."""
+        shape = Shape(prompt=64, plan=16, paths=3, path=length, conclusion=STEPS)
         context = shape.prompt + shape.plan + shape.paths * (length + 1)
         firsts: list[float] = []
 
@@ -178,7 +178,7 @@ def _one(gguf: Path, options: argparse.Namespace) -> dict[str, Any]:
     try:
         bench = Bench(engine, options)
         out: dict[str, Any] = {"metadata": {}, "paths": {}}
-        fitting = [n for n in options.lengths if 6 * n < engine.info.context_length]
+        fitting = [n for n in options.lengths if 3 * n + 256 < engine.info.context_length]
         for length in tqdm(fitting, desc=f"{gguf.stem}: metadata"):
             out["metadata"][length] = bench.metadata(length)
         for paths in tqdm(options.paths, desc=f"{gguf.stem}: paths"):
