@@ -51,6 +51,8 @@ class Service(EngineServiceServicer):
         self._load = engine.load()
         self._streams = itertools.count(1)
         self._outboxes: dict[int, Outbox] = {}
+        self._loop = asyncio.get_running_loop()
+        self._breaking = asyncio.Event()  # set, and replaced, to break the streams of the moment
         self._branches: set[BranchId] = set()
         self._draining = False
         self._changed = asyncio.Event()  # set, and replaced, at each change of load
@@ -68,9 +70,11 @@ class Service(EngineServiceServicer):
         try:
             async with asyncio.TaskGroup() as tasks:
                 writer = tasks.create_task(self._write(outbox, context))
+                breaker = tasks.create_task(self._break(self._breaking, context))
                 async for request in requests:
                     self._command(request, stream, outbox)
                 writer.cancel()
+                breaker.cancel()
         finally:
             del self._outboxes[stream]
             self._branches = {b for b in self._branches if b.stream != stream}
@@ -79,6 +83,19 @@ class Service(EngineServiceServicer):
     async def _write(self, outbox: Outbox, context: grpc.aio.ServicerContext) -> None:
         while True:
             await context.write(frame_of(await outbox.take()))
+
+    async def _break(self, breaking: asyncio.Event, context: grpc.aio.ServicerContext) -> None:
+        await breaking.wait()
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the stream was broken on command")
+
+    def break_streams(self) -> None:
+        """End all streams of routers as a broken connection would. From any thread."""
+
+        def broken() -> None:
+            self._breaking.set()
+            self._breaking = asyncio.Event()
+
+        self._loop.call_soon_threadsafe(broken)
 
     def _command(self, request: pb.RunRequest, stream: int, outbox: Outbox) -> None:
         match request.WhichOneof("command"):

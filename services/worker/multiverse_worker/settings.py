@@ -9,13 +9,18 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from multiverse_worker.engines.sim.settings import SimSettings
 
-class WorkerSettings(BaseSettings):
+
+class WorkerSettings(SimSettings, BaseSettings):
     """Frozen; checked at start-up."""
 
     model_config = SettingsConfigDict(env_prefix="MULTIVERSE_WORKER_", frozen=True)
 
     model: Path = Field(description="model directory in Hugging Face form")
+    engine: Literal["llamacpp", "sim"] = Field(
+        "llamacpp", description="what computes; sim simulates and needs no weights"
+    )
     weights: Path | None = Field(
         None, description="GGUF file to serve in place of the weights in the model directory"
     )

@@ -12,17 +12,19 @@ import pytest
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_worker.leases import LOST_STREAM_GRACE_S
 from multiverse_worker.models.directory import ModelDirectory
-from tests.integration.worker.engines import make_engine
+from tests.integration.worker.engines import any_engine, make_engine
 from tests.integration.worker.served import ENDLESS, PROMPT, Worker, serving
 from tests.integration.worker.stream import PATIENCE_S, text
 from tests.unit.worker.client import Client
 from tests.unit.worker.client import text as ids
 
+pytestmark = any_engine
+
 
 @pytest.fixture
-def expected(weights: Path) -> tuple[int, ...]:
+def expected(engine_name: str, weights: Path) -> tuple[int, ...]:
     """What the engine says without a service around it."""
-    engine = make_engine(weights)
+    engine = make_engine(engine_name, weights)
     try:
         return Client(engine).run(ids(*PROMPT), max_tokens=12).ids
     finally:
@@ -155,9 +157,9 @@ async def test_a_refused_start_names_its_status_and_harms_no_other(
 
 
 async def test_more_branches_than_allowed_are_refused_until_some_have_ended(
-    weights: Path, served_model: ModelDirectory
+    engine_name: str, weights: Path, served_model: ModelDirectory
 ) -> None:
-    async with serving(weights, served_model, max_branches=2) as worker:
+    async with serving(engine_name, weights, served_model, max_branches=2) as worker:
         stream = worker.stream()
         for branch in (1, 2, 3):
             await stream.start(branch, text(*PROMPT), max_tokens=ENDLESS)
