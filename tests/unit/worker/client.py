@@ -78,6 +78,8 @@ class Client:
                 if update.branch in self._waiting:
                     self._waiting.pop(update.branch).set_result(outcome)
         self.engine.cache.check()
+        if isinstance(self.engine, SimEngine):
+            assert sum(self.engine.account()) == self.engine.info.kv_cells
 
     def said(self, branch: BranchId) -> Ids:
         return self._said[branch][0]

@@ -36,7 +36,7 @@ def launch(model: ModelDirectory, settings: WorkerSettings) -> SimEngine:
     )
     return SimEngine(
         options,
-        TreeScripts(grammar, tokenizer, eos, answer_style(settings)),
+        TreeScripts(grammar, tokenizer.vocab_size, eos, answer_style(settings)),
         step_times(settings),
         namespace=model.files_digest,
         faults=Faults(settings.sim_faults, settings.sim_control),

@@ -16,7 +16,6 @@ from zlib import crc32
 
 from multiverse_shared.encode import TextBlock, encode
 from multiverse_shared.grammar import Grammar, Ids
-from multiverse_shared.tokenizer import TextTokenizer
 from multiverse_shared.tree import Block, Context, Text
 from multiverse_worker.contract import Start
 from multiverse_worker.engines.sim.scripts import Noise, Script, mix, path_seed
@@ -88,10 +87,10 @@ class _Written:
 class TreeScripts:
     """A `ScriptSource` for one model directory."""
 
-    def __init__(self, grammar: Grammar, tokenizer: TextTokenizer, eos: int, style: AnswerStyle):
-        self.vocab_size = tokenizer.vocab_size
+    def __init__(self, grammar: Grammar, vocab_size: int, eos: int, style: AnswerStyle) -> None:
+        self.vocab_size = vocab_size
         self._grammar = grammar
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer = grammar.tokenizer
         self._eos = eos
         self._style = style
         encoded = (tuple(tokenizer.encode(f" {word}")) for word in WORDS)
