@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+from multiverse_shared.dialect import Tag
 from multiverse_shared.encode import TextBlock, encode
 from multiverse_shared.grammar import Grammar, Ids
 from multiverse_shared.tree import Block, Context, Text
@@ -98,8 +99,8 @@ class TreeScripts:
         self._spare = tuple(sorted({token for ids in self._words for token in ids}))
         self._write = lru_cache(4096)(self._written)
         empty = self._encoded(("",))
-        plan, self._block_end = _model_texts(empty)[0], _model_texts(empty)[-1]
-        self._opener = plan[0]
+        self._opener = grammar.tags.get(Tag.BLOCK_OPEN, grammar.tags[Tag.PLAN_OPEN])
+        self._block_end = _model_texts(empty)[-1]
         [block] = [item for item in empty if isinstance(item, Block)]
         self._path_end = _model_texts(block.paths[0])[-1]
 
@@ -107,7 +108,7 @@ class TreeScripts:
         style = self._style.directed(self._beginning(context))
         sampling = start.sampling
         written = self._write(style, sampling.seed, sampling.stream)
-        may_fork = (self._opener,) not in sampling.banned
+        may_fork = self._opener not in sampling.banned
         hidden = [
             region
             for region in written.regions
