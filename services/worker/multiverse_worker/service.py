@@ -67,26 +67,33 @@ class Service(EngineServiceServicer):
     ) -> None:
         stream = next(self._streams)
         outbox = self._outboxes[stream] = Outbox()
+        breaking = self._breaking
         try:
             async with asyncio.TaskGroup() as tasks:
-                writer = tasks.create_task(self._write(outbox, context))
-                breaker = tasks.create_task(self._break(self._breaking, context))
-                async for request in requests:
-                    self._command(request, stream, outbox)
-                writer.cancel()
-                breaker.cancel()
+                parts = [
+                    tasks.create_task(self._read(requests, stream, outbox)),
+                    tasks.create_task(self._write(outbox, context)),
+                    tasks.create_task(breaking.wait()),
+                ]
+                await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+                for part in parts:
+                    part.cancel()
+            if breaking.is_set():
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "broken on command")
         finally:
             del self._outboxes[stream]
             self._branches = {b for b in self._branches if b.stream != stream}
             self._engine.lose_stream(stream)
 
+    async def _read(
+        self, requests: AsyncIterator[pb.RunRequest], stream: int, outbox: Outbox
+    ) -> None:
+        async for request in requests:
+            self._command(request, stream, outbox)
+
     async def _write(self, outbox: Outbox, context: grpc.aio.ServicerContext) -> None:
         while True:
             await context.write(frame_of(await outbox.take()))
-
-    async def _break(self, breaking: asyncio.Event, context: grpc.aio.ServicerContext) -> None:
-        await breaking.wait()
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the stream was broken on command")
 
     def break_streams(self) -> None:
         """End all streams of routers as a broken connection would. From any thread."""

@@ -53,7 +53,7 @@ async def test_a_frame_holds_what_one_step_did_for_all_branches(worker: Worker) 
         await stream.start(branch, text(branch, *PROMPT), max_tokens=30)
     await stream.ended(1, 2, 3)
     together = [frame for frame in stream.frames if len(frame.updates) == 3]
-    assert len(together) > 5
+    assert len(together) > 1
     for frame in stream.frames:
         assert len({update.branch for update in frame.updates}) == len(frame.updates)
 
@@ -116,6 +116,22 @@ async def test_a_stream_that_the_router_ends_aborts_its_branches(worker: Worker)
             pass
         assert await stream.call.code() is grpc.StatusCode.OK
     await worker.load(lambda load: load.running == 0 and load.waiting == 0)
+
+
+async def test_streams_that_are_broken_on_command_end_and_abort_what_they_run(
+    worker: Worker,
+) -> None:
+    stream = worker.stream()
+    await stream.start(1, text(*PROMPT), max_tokens=ENDLESS)
+    await stream.until(lambda: bool(stream.ids.get(1)))
+    worker.service.break_streams()
+    async with asyncio.timeout(PATIENCE_S):
+        assert await stream.call.code() is grpc.StatusCode.UNAVAILABLE
+    await worker.load(lambda load: load.running == 0)
+    again = worker.stream()
+    await again.start(1, text(*PROMPT), max_tokens=3)
+    [finish] = await again.ended(1)
+    assert finish.reason == pb.FINISH_REASON_LENGTH
 
 
 async def test_many_streams_come_and_go_and_leave_nothing(worker: Worker) -> None:

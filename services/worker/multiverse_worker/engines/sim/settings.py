@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_settings import NoDecode
 
 from multiverse_worker.engines.sim.shapes import Range
 
@@ -14,13 +16,14 @@ def _range(value: object) -> object:
     """`4` and `2-8` as (least, most)."""
     if not isinstance(value, str | int):
         return value
-    least, _, most = str(value).partition("-")
-    if not least.isdecimal() or not (most or least).isdecimal() or int(most or least) < int(least):
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", str(value))
+    least, most = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if most < least:
         raise ValueError("must be a number or a range such as 2-8")
-    return int(least), int(most or least)
+    return least, most
 
 
-Amount = Annotated[Range, BeforeValidator(_range)]
+Amount = Annotated[Range, NoDecode, BeforeValidator(_range)]
 
 
 class SimSettings(BaseModel):
