@@ -6,6 +6,7 @@ from multiverse_shared.errors import InvalidRequest, RequestTooLarge
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Block, Context, Text, count, texts
 from multiverse_worker.contract import Capability, EngineInfo, Ids, Start
+from multiverse_worker.sampling_check import check_sampling
 
 
 def check_start(start: Start, context: Context, info: EngineInfo) -> None:
@@ -21,6 +22,7 @@ def check_start(start: Start, context: Context, info: EngineInfo) -> None:
     for ids in _all_ids(start, context):
         if ids and not (min(ids) >= 0 and max(ids) < info.vocab_size):
             raise InvalidRequest(f"token ids must be 0 to {info.vocab_size - 1}", field="context")
+    check_sampling(start.sampling, info.vocab_size)
     if Capability.FREE_POSITIONS not in info.capabilities and any(
         block.path_offset or block.join_offset for block in _blocks(context)
     ):

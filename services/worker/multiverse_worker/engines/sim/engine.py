@@ -26,6 +26,7 @@ from multiverse_worker.contract import (
     FinishReason,
     Load,
     Start,
+    TopLogprobs,
     Update,
 )
 from multiverse_worker.engines.sim.branch import Branch
@@ -280,8 +281,7 @@ class SimEngine(Engine):
                 self._advance(branch)
             token = branch.draw()
             sampled += 1
-            logprobs = (0.0,) if branch.start.sampling.logprobs else ()  # a script is certain
-            updates.append(Update(branch.start.branch, (token,), logprobs))
+            updates.append(_told(branch.start, token))
         for branch, _ in batch:
             if branch.feed is None:
                 self._prepare(branch)
@@ -347,6 +347,14 @@ class SimEngine(Engine):
         branch.unload()
         self._running.remove(branch)
         insort(self._waiting, branch, key=_order)
+
+
+def _told(start: Start, token: int) -> Update:
+    """A drawn token. A script is certain: no other has a probability."""
+    if not start.sampling.logprobs:
+        return Update(start.branch, (token,))
+    top = (TopLogprobs((token,), (0.0,)),) if start.sampling.top_logprobs else ()
+    return Update(start.branch, (token,), (0.0,), top_logprobs=top)
 
 
 def _order(branch: Branch) -> tuple[int, int]:
