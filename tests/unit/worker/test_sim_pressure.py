@@ -105,6 +105,16 @@ def test_what_is_idle_goes_first_and_the_oldest_of_it_before_the_rest() -> None:
     assert client.run(text(*[2] * 25)).finish.reused_tokens == 0
 
 
+def test_a_context_of_long_ago_goes_whole_before_a_later_one() -> None:
+    engine = make_sim(kv_cells=60)
+    client = Client(engine)
+    old, later = text(*[1] * 20), text(*[3] * 20)
+    for context in ((old,), (old, text(*[2] * 10)), (later,)):
+        engine.release(client.run(*context).finish.lease)
+    client.run(text(*[4] * 40))
+    assert client.run(later).finish.reused_tokens == 20
+
+
 def test_the_leases_of_the_youngest_request_go_first() -> None:
     engine = make_sim(kv_cells=256)
     client = Client(engine)

@@ -119,10 +119,17 @@ def ended(context: Context) -> Text:
 
 
 @examples(25)
-@given(st.integers(0, 1 << 62), st.sampled_from(DIALECTS), st.randoms(use_true_random=False))
-def test_any_branch_goes_on_alike_from_any_token(seed: int, dialect: str, rng: Random) -> None:
+@given(
+    st.integers(0, 1 << 62),
+    st.sampled_from(DIALECTS),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_any_branch_goes_on_alike_from_any_token(
+    seed: int, dialect: str, may_fork: bool, rng: Random
+) -> None:
     source = source_of(dialect, path=(3, 12), depth=2)
-    telling = Telling(source, seed).run()
+    telling = Telling(source, seed, may_fork=may_fork).run()
     start = rng.choice(telling.starts)
     ids = telling.sampled[start.branch]
     told = rng.randrange(len(ids))
