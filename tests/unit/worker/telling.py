@@ -8,9 +8,10 @@ from typing import Any
 from multiverse_shared.characters import CharacterTokenizer
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.effects import AbortBranch, Effect, Event, Reason, StartBranch
-from multiverse_shared.grammar import Grammar, Ids
+from multiverse_shared.grammar import Grammar
 from multiverse_shared.interpreter import Interpreter
 from multiverse_shared.limits import Limits
+from multiverse_shared.tree import Text
 from multiverse_worker.contract import BranchId, Finish, FinishReason, Sampling, Start
 from multiverse_worker.engines.sim.engine import SimEngine, SimOptions
 from multiverse_worker.engines.sim.shapes import TreeDistribution
@@ -47,7 +48,7 @@ class Telling:
 
     def __post_init__(self) -> None:
         grammar = self.source._grammar
-        prompt: Ids = tuple(grammar.tokenizer.encode(self.prompt))
+        prompt = (Text(tuple(grammar.tokenizer.encode(self.prompt))),)
         self.interpreter = Interpreter(grammar, self.limits, prompt, (EOS,), may_fork=self.may_fork)
         self._engine = engine_of(self.source)
         self._names: dict[BranchId, str] = {}
