@@ -17,6 +17,7 @@ AT_ONCE ?= 24
 TASKS ?= 500
 CONCURRENCY ?= 8
 LEAVES ?= 100
+BRANCHES ?= 300
 BENCH_TYPES ?= q8_0 f16
 BENCH_ARGS ?= --threads 1
 ROWS ?= 16
@@ -26,7 +27,7 @@ EXAMPLES ?= 100000
 SEED ?= 20261129
 TOKENS ?= 12000000
 
-.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling bench-language bench-forkjoin train-tiny
+.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling bench-language bench-forkjoin bench-sim train-tiny
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -79,6 +80,9 @@ bench-language: setup-all ## random tokens of every dialect through reader and i
 bench-forkjoin: setup-all ## fork and join against serial runs, the bound of step(k), and a client's own fork-join (MODEL, BENCH_TYPES, BENCH_ARGS; SmolLM2 is fetched)
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.forkjoin --model $(MODEL) build/smollm2 --type $(BENCH_TYPES) $(BENCH_ARGS)
+
+bench-sim: setup-all ## tokens a second that a simulator tells over one stream (MODEL, BRANCHES, SEED)
+	@$(BIN)/python -m tests.bench.sim_relay --model $(MODEL) --branches $(BRANCHES) --seed $(SEED)
 
 train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
 	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)

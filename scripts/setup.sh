@@ -9,7 +9,7 @@ python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   { echo "Multiverse needs Python 3.11 or newer; set PYTHON to one" >&2; exit 1; }
 
-packages=(-e protos -e shared -e services/worker -e services/router -e cli)
+packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router -e cli)
 [ "$what" = all ] && packages+=(-e trainer -r requirements-dev.txt)
 
 stamp=.venv/.setup-$what

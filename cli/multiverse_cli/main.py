@@ -42,6 +42,11 @@ class Positions(StrEnum):
     sequential = "sequential"
 
 
+class EngineName(StrEnum):
+    llamacpp = "llamacpp"
+    sim = "sim"
+
+
 ModelOption = Annotated[
     Path | None, typer.Option(help="Model directory: serve it for this command only.")
 ]
@@ -65,9 +70,16 @@ def serve(
     positions: Annotated[
         Positions, typer.Option(help="sequential: without the dialect's offsets.")
     ] = Positions.trained,
+    engine: Annotated[
+        EngineName, typer.Option(help="sim: made-up answers at a real pace; needs no weights.")
+    ] = EngineName.llamacpp,
 ) -> None:
     """Serve a model: router and worker on this machine. Ctrl-C ends both."""
-    settings = {"weight_type": weight_type and weight_type.value, "weights": weights}
+    settings = {
+        "engine": engine.value,
+        "weight_type": weight_type and weight_type.value,
+        "weights": weights,
+    }
     stack = Stack(
         model,
         host,

@@ -28,7 +28,8 @@ from tqdm import tqdm
 from multiverse_shared.layout import next_position, positions
 from multiverse_shared.tree import Context, Text, count, linearise
 from multiverse_worker.contract import Engine
-from tests.conformance.engines import CONFIGURATIONS, ENGINES
+from tests.conformance.engines import CONFIGURATIONS, ENGINES, sim
+from tests.conformance.names import check_names
 from tests.conformance.oracle import (
     ARCHITECTURES,
     Oracle,
@@ -48,6 +49,11 @@ LEAST_CONTROL = 1.0
 def main() -> int:
     options = _options()
     torch.set_num_threads(options.threads)
+    if options.engine == "sim":
+        rng = random.Random(options.seed)
+        result = check_names(sim(), _shapes(options, rng), options.at_once, options.seed)
+        print(json.dumps(result))
+        return 0 if result["passed"] else 1
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         directory = options.model or random_model(folder / "random", options.arch)
@@ -63,11 +69,17 @@ def main() -> int:
     return 0 if result["passed"] else 1
 
 
-def _check(engine: Engine, oracle: Oracle, options: argparse.Namespace) -> dict[str, Any]:
-    rng = random.Random(options.seed)
+def _shapes(options: argparse.Namespace, rng: random.Random) -> list[Context]:
+    """The vectors, and random trees behind them."""
     vectors: list[Context] = [tree_of(c["context"]) for c in vector_cases(options.vectors)]
     sizes = [rng.randint(8, options.max_tokens) for _ in range(options.trees)]
-    shapes = vectors + [random_tree(rng, size) for size in sizes]
+    return vectors + [random_tree(rng, size) for size in sizes]
+
+
+def _check(engine: Engine, oracle: Oracle, options: argparse.Namespace) -> dict[str, Any]:
+    rng = random.Random(options.seed)
+    shapes = _shapes(options, rng)
+    vectors = shapes[: len(shapes) - options.trees]
     cases = [Case.of(shape, oracle, rng) for shape in tqdm(shapes, desc="oracle")]
     cases += [Case.of(shape, oracle, rng, different_ids=2) for shape in vectors]
     rng.shuffle(cases)  # large trees and small ones side by side
@@ -157,7 +169,7 @@ def _offset_mismatches(path: Path) -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--engine", choices=sorted(ENGINES), default="llamacpp")
+    parser.add_argument("--engine", choices=[*sorted(ENGINES), "sim"], default="llamacpp")
     parser.add_argument("--config", choices=sorted(CONFIGURATIONS), default="exact")
     parser.add_argument("--vectors", type=Path, default=DATA / "layout_stitch.json")
     parser.add_argument("--offsets", type=Path, default=DATA / "layout_offsets.json")

@@ -1,5 +1,7 @@
 """Drives an engine through a given tree just as a router would, and compares every logit.
 
+Of an engine without logits only what it says of its branches is checked: their ends, sizes and
+content keys.
 Only the engine contract is used, so the same suite runs against every engine. All tokens are
 teacher-forced: texts are cut at random into what a start brings, what is decoded and a tail.
 """
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from multiverse_shared.errors import NotFound
+from multiverse_shared.keys import content_keys
 from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
 from multiverse_worker.contract import BranchId, Engine, Finish, FinishReason, Logits, Start
 
@@ -26,6 +29,7 @@ class Comparison:
 
     compared: int = 0
     max_diff: float = 0.0
+    branches: int = 0  # ended as they should, under the right key
 
     def add(self, seen: Logits, expected: Logits) -> None:
         self.compared += len(seen)
@@ -56,15 +60,17 @@ class Pump:
     def new_branch(self) -> BranchId:
         return BranchId(STREAM, next(self._numbers))
 
-    async def run(self, start: Start, expected: Expected) -> Finish:
+    async def run(self, start: Start, expected: Expected | None) -> Finish:
         """Start a branch and wait for its end."""
-        self._expected[start.branch] = expected
+        if expected:
+            self._expected[start.branch] = expected
         self._waiting[start.branch] = asyncio.get_running_loop().create_future()
         self._engine.start(start)
         try:
             return await self._waiting[start.branch]
         finally:
-            del self._waiting[start.branch], self._expected[start.branch]
+            del self._waiting[start.branch]
+            self._expected.pop(start.branch, None)
 
     async def pump(self) -> None:
         """Step until cancelled."""
@@ -90,7 +96,7 @@ class TreeRun:
     pump: Pump
     rng: random.Random
     request: str
-    expected: Logits  # [S, vocab]
+    expected: Logits | None  # [S, vocab]
     drop_before_join: bool = False
     covered: set[int] = field(default_factory=set)
 
@@ -133,7 +139,7 @@ class TreeRun:
                 assert finish.reason is FinishReason.LENGTH, finish
                 opens, block = None, start.branch
                 context, seen = (*context, item), (*seen, index)
-                assert finish.context_tokens == count(context)
+                self._check(finish, context)
                 leases, base, base_items = (finish.lease,), finish.key, len(context)
             else:
                 assert isinstance(index, Block)
@@ -151,6 +157,13 @@ class TreeRun:
                 leases += tuple(lease for task in tasks for lease in task.result()[2])
         return context, seen, leases
 
+    def _check(self, finish: Finish, context: Context) -> None:
+        """What is said of a branch that has become `context`."""
+        assert finish.context_tokens == count(context)
+        assert 0 <= finish.reused_tokens <= finish.context_tokens
+        assert finish.key == content_keys(context, self.engine.info.namespace)[-1].key
+        self.pump.comparison.branches += 1
+
     def _start(
         self,
         context: Context,
@@ -161,7 +174,7 @@ class TreeRun:
         base_items: int,
         leases: tuple[str, ...],
         block: BranchId | None,
-    ) -> tuple[Start, Expected]:
+    ) -> tuple[Start, Expected | None]:
         size = len(item.ids)
         header = self.rng.randint(1, size)
         tail = self.rng.randint(0, size - header)
@@ -179,4 +192,6 @@ class TreeRun:
             length_tail=item.ids[size - tail :],
             consumes=leases if context and isinstance(context[-1], Block) else (),
         )
+        if self.expected is None:
+            return start, None
         return start, Expected(self.expected, linearise((*seen, index)), self.covered)

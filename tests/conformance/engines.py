@@ -1,4 +1,7 @@
-"""The engines that the suite can run, each in an exact and a served configuration."""
+"""The engines that the suite can run, each in an exact and a served configuration.
+
+The simulator has no logits: of it only what it says of its branches can be checked.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from pathlib import Path
 from multiverse_worker.contract import Engine
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.engines.llamacpp.library import LibraryOptions
+from multiverse_worker.engines.sim.engine import SimEngine, SimOptions
+from multiverse_worker.engines.sim.scripts import NoiseScripts
+from multiverse_worker.engines.sim.timing import StepTimes
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.models.export import export_gguf
+from tests.conformance.oracle import VOCAB
 
 KV_CELLS = 32768
 
@@ -49,4 +56,12 @@ def llamacpp(directory: Path, scratch: Path, threads: int, configuration: str = 
     return LlamaCppEngine(options, namespace="conformance")
 
 
+def sim() -> SimEngine:
+    """Without waiting; as large as the other."""
+    times = StepTimes.of("qwen32b-fp16-4x3090", prefill_tokens_per_s=2000)
+    options = SimOptions(kv_cells=KV_CELLS, sequences=256)
+    return SimEngine(options, NoiseScripts(VOCAB), times, namespace="conformance")
+
+
+# With a model, which an oracle can be compared with.
 ENGINES: dict[str, Callable[[Path, Path, int, str], Engine]] = {"llamacpp": llamacpp}

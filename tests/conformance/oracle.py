@@ -23,6 +23,7 @@ from transformers import (
 from multiverse_shared.tree import Context, Text
 
 MASKED = -1e30
+VOCAB = 512
 ARCHITECTURES: dict[str, type[PreTrainedConfig]] = {
     "llama": LlamaConfig,
     "qwen2": Qwen2Config,
@@ -78,7 +79,7 @@ def lay_out(context: Context) -> Layout:
 
 
 def random_model(
-    directory: Path, architecture: str = "llama", vocab: int = 512, seed: int = 0
+    directory: Path, architecture: str = "llama", vocab: int = VOCAB, seed: int = 0
 ) -> Path:
     """A small random model (grouped heads, tied embeddings), saved in Hugging Face form.
 

@@ -1,4 +1,7 @@
-"""The conformance suite in small: every logit of the engine against the oracle."""
+"""The conformance suite in small: every logit of the engine against the oracle.
+
+The simulator has no logits; it takes the same trees, and what it says of them is checked.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,18 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from multiverse_shared.tree import Text, count
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
-from tests.conformance.engines import llamacpp
+from tests.conformance.engines import llamacpp, sim
 from tests.conformance.oracle import Oracle, lay_out, random_model, rounded_model
 from tests.conformance.suite import Case, compare
 from tests.conformance.trees import random_tree, tree_of, vector_cases
+from tests.unit.worker.client import AnyEngine
 
 DATA = Path(__file__).parents[1] / "data"
 TOLERANCE = 1e-3
@@ -51,7 +56,7 @@ def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ll
     engine.close()
 
 
-def assert_nothing_is_held(engine: LlamaCppEngine) -> None:
+def assert_nothing_is_held(engine: AnyEngine) -> None:
     engine.drop_cached()
     load = engine.load()
     assert (load.running, load.waiting, load.leases) == (0, 0, 0)
@@ -81,6 +86,23 @@ async def test_nothing_changes_with_24_requests_at_once(
 ) -> None:
     seen = await compare(engine, cases, at_once=24)
     assert seen.max_diff <= TOLERANCE
+    assert_nothing_is_held(engine)
+
+
+@pytest.mark.parametrize(
+    "mode", [{}, {"drop_before_join": True}, {"at_once": 24}], ids=["alone", "dropped", "24"]
+)
+async def test_the_simulator_takes_every_tree_and_names_it_right(mode: dict[str, Any]) -> None:
+    engine, rng = sim(), random.Random(2)
+
+    def account() -> None:
+        assert sum(engine.account()) == engine.info.kv_cells
+
+    shapes = [tree_of(case["context"]) for case in vector_cases(DATA / "layout_stitch.json")]
+    shapes += [random_tree(rng, size) for size in (60, 150, 300, 500)]
+    cases = [Case.of(shape, None, rng, ids) for shape in shapes for ids in (None, 2)]
+    seen = await compare(engine, cases, after_step=account, **mode)
+    assert seen.branches >= len(cases)
     assert_nothing_is_held(engine)
 
 

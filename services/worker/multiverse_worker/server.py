@@ -12,7 +12,8 @@ from grpc_reflection.v1alpha import reflection
 
 from multiverse_protos.engine.v1.engine_pb2_grpc import add_EngineServiceServicer_to_server
 from multiverse_shared.errors import InvalidRequest
-from multiverse_worker.engines.llamacpp.launch import launch
+from multiverse_worker.engines.sim.engine import SimEngine
+from multiverse_worker.launch import launch
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.service import SERVICE_NAME, Service
 from multiverse_worker.settings import WorkerSettings
@@ -24,9 +25,12 @@ log = logging.getLogger(__name__)
 
 async def serve(settings: WorkerSettings) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit status."""
-    model = ModelDirectory(settings.model, settings.weights)
+    has_weights = settings.engine != "sim"
+    model = ModelDirectory(settings.model, settings.weights, has_weights)
     engine = await asyncio.to_thread(launch, model, settings)
     service = Service(engine, model, settings.max_branches)
+    if isinstance(engine, SimEngine):
+        engine.faults.break_streams = service.break_streams
     server, port = await listen(service, settings)
     log.info("worker of %s listens on %s:%d", model.name, settings.host, port)
     stop = asyncio.Event()

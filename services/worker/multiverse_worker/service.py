@@ -51,6 +51,8 @@ class Service(EngineServiceServicer):
         self._load = engine.load()
         self._streams = itertools.count(1)
         self._outboxes: dict[int, Outbox] = {}
+        self._loop = asyncio.get_running_loop()
+        self._breaking = asyncio.Event()  # set, and replaced, to break the streams of the moment
         self._branches: set[BranchId] = set()
         self._draining = False
         self._changed = asyncio.Event()  # set, and replaced, at each change of load
@@ -65,20 +67,42 @@ class Service(EngineServiceServicer):
     ) -> None:
         stream = next(self._streams)
         outbox = self._outboxes[stream] = Outbox()
+        breaking = self._breaking
         try:
             async with asyncio.TaskGroup() as tasks:
-                writer = tasks.create_task(self._write(outbox, context))
-                async for request in requests:
-                    self._command(request, stream, outbox)
-                writer.cancel()
+                parts = [
+                    tasks.create_task(self._read(requests, stream, outbox)),
+                    tasks.create_task(self._write(outbox, context)),
+                    tasks.create_task(breaking.wait()),
+                ]
+                await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+                for part in parts:
+                    part.cancel()
+            if breaking.is_set():
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "broken on command")
         finally:
             del self._outboxes[stream]
             self._branches = {b for b in self._branches if b.stream != stream}
             self._engine.lose_stream(stream)
 
+    async def _read(
+        self, requests: AsyncIterator[pb.RunRequest], stream: int, outbox: Outbox
+    ) -> None:
+        async for request in requests:
+            self._command(request, stream, outbox)
+
     async def _write(self, outbox: Outbox, context: grpc.aio.ServicerContext) -> None:
         while True:
             await context.write(frame_of(await outbox.take()))
+
+    def break_streams(self) -> None:
+        """End all streams of routers as a broken connection would. From any thread."""
+
+        def broken() -> None:
+            self._breaking.set()
+            self._breaking = asyncio.Event()
+
+        self._loop.call_soon_threadsafe(broken)
 
     def _command(self, request: pb.RunRequest, stream: int, outbox: Outbox) -> None:
         match request.WhichOneof("command"):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from multiverse_worker.engines.sim.settings import SimSettings
 
-class WorkerSettings(BaseSettings):
+
+class WorkerSettings(SimSettings, BaseSettings):
     """Frozen; checked at start-up."""
 
     model_config = SettingsConfigDict(env_prefix="MULTIVERSE_WORKER_", frozen=True)
 
     model: Path = Field(description="model directory in Hugging Face form")
+    engine: Literal["llamacpp", "sim"] = Field(
+        "llamacpp", description="what computes; sim simulates and needs no weights"
+    )
     weights: Path | None = Field(
         None, description="GGUF file to serve in place of the weights in the model directory"
     )
@@ -27,7 +32,7 @@ class WorkerSettings(BaseSettings):
     kv_type: Literal["f32", "f16"] = Field("f16", description="type of the KV cells")
     flash_attention: bool = Field(True, description="faster with F16 cells; exact only without")
     kv_cells: int = Field(16384, ge=256, description="tokens that the KV pool holds")
-    sequences: int = Field(128, ge=2, le=256, description="contexts resident at once")
+    sequences: int = Field(128, ge=2, le=4096, description="contexts resident at once")
     batch_tokens: int = Field(512, ge=16, le=8192, description="tokens computed per step")
     threads: int = Field(
         max(1, (os.cpu_count() or 2) // 2), ge=1, description="threads of the engine"
@@ -37,3 +42,9 @@ class WorkerSettings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="least severe messages that are logged"
     )
+
+    @model_validator(mode="after")
+    def _within_the_engine(self) -> Self:
+        if self.engine == "llamacpp" and self.sequences > 256:
+            raise ValueError("sequences must be at most 256 with engine llamacpp")
+        return self

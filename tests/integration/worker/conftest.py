@@ -10,12 +10,11 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.models.export import export_gguf
 from tests.integration.worker.engines import OpenEngine, make_engine
 from tests.integration.worker.served import TOKENIZER, Worker, serving
-from tests.unit.worker.client import Client
+from tests.unit.worker.client import AnyEngine, Client
 from tests.unit.worker.llamas import load_llama, save_llama
 
 
@@ -39,12 +38,18 @@ def llama(model: ModelDirectory) -> LlamaForCausalLM:
 
 
 @pytest.fixture
-def open_engine(weights: Path) -> Iterator[OpenEngine]:
-    """Opens engines, and closes them after the test."""
-    engines: list[LlamaCppEngine] = []
+def engine_name() -> str:
+    """Which engine a test runs with, unless it is marked `any_engine`."""
+    return "llamacpp"
 
-    def opened(**options: Any) -> LlamaCppEngine:
-        engines.append(make_engine(weights, **options))
+
+@pytest.fixture
+def open_engine(engine_name: str, weights: Path) -> Iterator[OpenEngine]:
+    """Opens engines, and closes them after the test."""
+    engines: list[AnyEngine] = []
+
+    def opened(**options: Any) -> AnyEngine:
+        engines.append(make_engine(engine_name, weights, **options))
         return engines[-1]
 
     yield opened
@@ -53,12 +58,12 @@ def open_engine(weights: Path) -> Iterator[OpenEngine]:
 
 
 @pytest.fixture
-def engine(open_engine: OpenEngine) -> LlamaCppEngine:
+def engine(open_engine: OpenEngine) -> AnyEngine:
     return open_engine()
 
 
 @pytest.fixture
-def client(engine: LlamaCppEngine) -> Client:
+def client(engine: AnyEngine) -> Client:
     return Client(engine)
 
 
@@ -75,6 +80,8 @@ def served_model(model: ModelDirectory, tmp_path: Path) -> ModelDirectory:
 
 
 @pytest.fixture
-async def worker(weights: Path, served_model: ModelDirectory) -> AsyncIterator[Worker]:
-    async with serving(weights, served_model) as worker:
+async def worker(
+    engine_name: str, weights: Path, served_model: ModelDirectory
+) -> AsyncIterator[Worker]:
+    async with serving(engine_name, weights, served_model) as worker:
         yield worker

@@ -13,16 +13,17 @@ import grpc
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.server import listen
 from multiverse_worker.service import FILE_CHUNK, Service
 from multiverse_worker.settings import WorkerSettings
 from tests.integration.worker.engines import make_engine
 from tests.integration.worker.stream import PATIENCE_S, Stream
+from tests.unit.worker.client import AnyEngine
 
 TOKENIZER = bytes(range(256)) * (FILE_CHUNK // 256) * 2 + b"end"
 PROMPT = (3, 14, 15, 92)
+SIM_SPEED = 20  # a step takes about a millisecond, as one of the tiny model does
 ENDLESS = 900  # tokens: more than any test waits for
 
 
@@ -39,7 +40,7 @@ class Worker:
     """A served engine and a connection to it."""
 
     service: Service
-    engine: LlamaCppEngine
+    engine: AnyEngine
     channel: grpc.aio.Channel
     clock: Clock
     stub: Any = field(init=False)
@@ -65,10 +66,11 @@ class Worker:
 
 @asynccontextmanager
 async def serving(
-    weights: Path, model: ModelDirectory, *, max_branches: int = 64
+    engine_name: str, weights: Path, model: ModelDirectory, *, max_branches: int = 64
 ) -> AsyncIterator[Worker]:
     clock = Clock()
-    engine = make_engine(weights, clock)
+    pace = {"speed": SIM_SPEED} if engine_name == "sim" else {}
+    engine = make_engine(engine_name, weights, clock, **pace)
     service = Service(engine, model, max_branches)
     settings = WorkerSettings(model=model.path, port=0)
     server, port = await listen(service, settings)

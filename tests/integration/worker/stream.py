@@ -51,6 +51,16 @@ class Stream:
                         assert update.branch not in self.finishes, "a branch ended twice"
                         self.finishes[update.branch] = update.finish
 
+    async def broken(self) -> grpc.StatusCode:
+        """Read on until the stream breaks; how it broke."""
+        async with asyncio.timeout(PATIENCE_S):
+            try:
+                while await self.call.read() is not grpc.aio.EOF:
+                    pass
+            except grpc.aio.AioRpcError as error:
+                return error.code()
+        raise AssertionError("the stream ended in order")
+
     async def ended(self, *branches: int) -> list[pb.Finish]:
         await self.until(lambda: all(branch in self.finishes for branch in branches))
         return [self.finishes[branch] for branch in branches]

@@ -9,9 +9,10 @@ import pytest
 from multiverse_shared.effects import Stop
 from multiverse_shared.tree import Block, Context
 from multiverse_worker.contract import BranchId, FinishReason
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
-from tests.integration.worker.engines import OpenEngine
-from tests.unit.worker.client import Client, assert_nothing_held, text
+from tests.integration.worker.engines import OpenEngine, any_engine
+from tests.unit.worker.client import AnyEngine, Client, assert_nothing_held, text
+
+pytestmark = any_engine
 
 # Loading takes several batches of 16: the prompt, a path, a path in a path, the header.
 CONTEXT: Context = (
@@ -25,7 +26,7 @@ STEPS_OF_A_RUN = 20
 
 
 @pytest.fixture
-def engine(open_engine: OpenEngine) -> LlamaCppEngine:
+def engine(open_engine: OpenEngine) -> AnyEngine:
     return open_engine(batch_tokens=16)
 
 

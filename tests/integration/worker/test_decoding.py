@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
-from transformers import LlamaForCausalLM
 
 from multiverse_shared.effects import Stop
-from multiverse_shared.tree import count
 from multiverse_worker.contract import FinishReason, Sampling
-from tests.integration.worker.reference import greedy
+from tests.integration.worker.engines import any_engine
 from tests.unit.worker.client import Client, text
-from tests.unit.worker.llamas import logits_of
+
+pytestmark = any_engine
 
 PROMPT = text(3, 14, 15, 92, 65, 35)
-
-
-@pytest.mark.parametrize("first", [1, 20, 40, 60, 80])
-def test_greedy_tokens_are_those_of_transformers(
-    client: Client, llama: LlamaForCausalLM, first: int
-) -> None:
-    prompt = text(first, *PROMPT.ids)
-    expected = greedy(llama, prompt.ids, 24)
-    assert len(expected) > 8
-    assert client.run(prompt, max_tokens=24).ids[: len(expected)] == expected
 
 
 def test_a_neighbour_in_the_batch_changes_no_token(client: Client) -> None:
@@ -34,15 +20,6 @@ def test_a_neighbour_in_the_batch_changes_no_token(client: Client) -> None:
     client.engine.drop_cached()
     branches = [client.start(prompt, max_tokens=12) for prompt in prompts]
     assert [client.outcome(branch).ids for branch in branches] == alone
-
-
-def test_a_prompt_longer_than_a_batch_is_read_in_parts(
-    client: Client, llama: LlamaForCausalLM
-) -> None:
-    prompt = text(*(number * 7 % 96 for number in range(150)))
-    expected = greedy(llama, prompt.ids, 3)
-    assert expected
-    assert client.run(prompt, max_tokens=3).ids[: len(expected)] == expected
 
 
 # -- ends ------------------------------------------------------------------------------------------
@@ -63,7 +40,7 @@ def test_no_tokens_only_brings_the_context_in(client: Client) -> None:
     assert outcome.ids == ()
     assert outcome.finish.reason is FinishReason.LENGTH
     assert outcome.finish.context_tokens == 6
-    assert client.engine.cache.ledger.free == 1024 - 6
+    assert client.engine.load().kv_cells_free == 1024 - 6
 
 
 def test_no_tokens_with_a_tail_appends_it(client: Client) -> None:
@@ -124,38 +101,26 @@ def test_a_stop_with_the_last_token_is_a_stop(client: Client) -> None:
     assert finish.reason is FinishReason.STOP
 
 
-def test_a_tail_is_in_the_cache_when_the_end_is_said(
-    client: Client, llama: LlamaForCausalLM
-) -> None:
+def test_a_tail_is_held_when_the_end_is_said(client: Client) -> None:
     """What goes on behind a tail computes only what it adds."""
     end = client.run(PROMPT, max_tokens=3, script=(50, 51, 52), length_tail=(7, 8)).finish
     on = client.run(text(9), base_key=end.key, max_tokens=8)
     assert on.finish.reused_tokens == 11
-    expected = greedy(llama, (*PROMPT.ids, 50, 51, 52, 7, 8, 9), 8)
-    assert expected
-    assert on.ids[: len(expected)] == expected
 
 
 # -- what is drawn -----------------------------------------------------------------------------
 
 
-def test_scripted_ids_are_taken_first_and_then_the_models_own(
-    client: Client, llama: LlamaForCausalLM
-) -> None:
-    outcome = client.run(PROMPT, max_tokens=8, script=(50, 51))
-    expected = greedy(llama, (*PROMPT.ids, 50, 51), 6)
-    assert expected
-    assert outcome.ids[:2] == (50, 51)
-    assert outcome.ids[2 : 2 + len(expected)] == expected
-
-
-def test_logprobs_are_those_of_transformers(client: Client, llama: LlamaForCausalLM) -> None:
+def test_each_token_has_its_logprob_when_asked(client: Client) -> None:
     outcome = client.run(PROMPT, max_tokens=6, sampling=Sampling(logprobs=True))
     assert len(outcome.logprobs) == 6
-    rows = logits_of(llama, (*PROMPT.ids, *outcome.ids)).astype(np.float64)
-    for index, (token, got) in enumerate(zip(outcome.ids, outcome.logprobs, strict=True)):
-        row = rows[count((PROMPT,)) - 1 + index]
-        assert got == pytest.approx(row[token] - math.log(np.exp(row).sum()), abs=1e-4)
+    assert max(outcome.logprobs) <= 0
+
+
+def test_scripted_ids_are_taken_first_and_then_drawn_ones(client: Client) -> None:
+    outcome = client.run(PROMPT, max_tokens=8, script=(50, 51))
+    assert outcome.ids[:2] == (50, 51)
+    assert len(outcome.ids) == 8
 
 
 def test_logprobs_are_left_out_unless_asked_for(client: Client) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from multiverse_shared.errors import NotFound
 from multiverse_shared.tree import Block
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
-from tests.integration.worker.engines import OpenEngine
-from tests.unit.worker.client import Client, assert_nothing_held, text
+from tests.integration.worker.engines import OpenEngine, any_engine
+from tests.unit.worker.client import AnyEngine, Client, assert_nothing_held, text
+
+pytestmark = any_engine
 
 PROMPT = text(*range(1, 41))
 PATHS = (text(50, 51), text(60, 61, 62))
@@ -30,11 +31,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def engine(open_engine: OpenEngine, clock: Clock) -> LlamaCppEngine:
+def engine(open_engine: OpenEngine, clock: Clock) -> AnyEngine:
     return open_engine(clock=clock)
 
 
-def leases(engine: LlamaCppEngine) -> set[str]:
+def leases(engine: AnyEngine) -> set[str]:
     return {lease.id for lease in engine._leases}
 
 

@@ -1,14 +1,15 @@
-"""Load reports, draining, and the end of an engine that failed."""
+"""Load reports and draining."""
 
 from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from tests.integration.worker.engines import any_engine
 from tests.integration.worker.served import ENDLESS, PROMPT, Worker
 from tests.integration.worker.stream import PATIENCE_S, text
+
+pytestmark = any_engine
 
 
 async def test_load_reports_count_up_and_follow_the_work(worker: Worker) -> None:
@@ -110,16 +111,3 @@ async def test_a_drain_ends_when_the_last_stream_is_lost(worker: Worker) -> None
     stream.call.cancel()
     async with asyncio.timeout(PATIENCE_S):
         assert (await drain).aborted == 0
-
-
-async def test_an_engine_that_fails_is_noticed(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("llama_decode failed with -3")
-
-    monkeypatch.setattr(worker.engine._library, "compute", broken)
-    await worker.stream().start(1, text(*PROMPT), max_tokens=2)
-    async with asyncio.timeout(PATIENCE_S):
-        await worker.service.broken.wait()
-    assert "the engine failed" in caplog.text

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 import socket
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -19,72 +16,24 @@ import pytest
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_worker.models.directory import ModelDirectory
+from tests.integration.worker.processes import (
+    START_S,
+    environment_of,
+    failure,
+    port_of,
+    started,
+    until_it_listens_or_ends,
+)
 from tests.integration.worker.stream import Stream, text
 from tests.unit.worker.ggufs import TOKENS, write_gguf, write_tokenizer
 
-START_S = 60.0
 Environment = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
 def environment(model: ModelDirectory, tmp_path: Path) -> Environment:
-    """The environment of a small worker; settings are given by name."""
-
-    def made(**settings: Any) -> dict[str, str]:
-        own = {name: value for name, value in os.environ.items() if "MULTIVERSE" not in name}
-        small = {"model": model.path, "port": 0, "kv_cells": 1024, "sequences": 16, "threads": 1}
-        named = {
-            f"MULTIVERSE_WORKER_{name.upper()}": str(value)
-            for name, value in {**small, **settings}.items()
-            if value is not None
-        }
-        return {**own, **named, "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
-
-    return made
-
-
-@asynccontextmanager
-async def started(environment: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "multiverse_worker",
-        env=environment,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def until_it_listens_or_ends(process: asyncio.subprocess.Process) -> str:
-    """All that it has said by then."""
-    assert process.stderr
-    said = ""
-    async with asyncio.timeout(START_S):
-        while "listens on" not in said and (line := await process.stderr.readline()):
-            said += line.decode()
-    return said
-
-
-async def port_of(process: asyncio.subprocess.Process) -> int:
-    """The port it says it listens on."""
-    said = await until_it_listens_or_ends(process)
-    found = re.search(r"listens on 127\.0\.0\.1:(\d+)", said)
-    assert found, said
-    return int(found[1])
-
-
-async def failure(environment: dict[str, str]) -> tuple[int, str]:
-    """Exit status and words of a worker that can't start."""
-    async with started(environment) as process, asyncio.timeout(START_S):
-        _, said = await process.communicate()
-        assert process.returncode is not None
-        return process.returncode, said.decode()
+    """The environment of a worker of the tiny model."""
+    return partial(environment_of, tmp_path, model=model.path)
 
 
 async def test_a_worker_serves_and_ends_in_order_on_sigterm(environment: Environment) -> None:

@@ -10,8 +10,10 @@ from multiverse_shared.effects import Stop
 from multiverse_shared.errors import InvalidRequest, MultiverseError, RequestTooLarge
 from multiverse_shared.tree import Block, Context
 from multiverse_worker.contract import FinishReason, Sampling
-from tests.integration.worker.engines import OpenEngine
+from tests.integration.worker.engines import OpenEngine, any_engine
 from tests.unit.worker.client import Client, assert_nothing_held, text
+
+pytestmark = any_engine
 
 PROMPT = text(1, 2, 3)
 BLOCK = Block(((text(4),), (text(5),)))
@@ -68,15 +70,6 @@ def test_a_block_may_come_last_when_no_tokens_are_wanted(client: Client) -> None
     assert client.run(PROMPT, BLOCK).finish.reason is FinishReason.LENGTH
 
 
-@pytest.mark.parametrize("offset", [{"path_offset": 1}, {"join_offset": -1}], ids=str)
-def test_offsets(client: Client, offset: dict[str, int]) -> None:
-    inner = Block(((text(4),),), **offset)
-    for block in (inner, Block(((text(5), inner, text(6)),))):
-        error = refusal(client, PROMPT, block, text(7))
-        assert isinstance(error, InvalidRequest)
-        assert "offsets" in error.message
-
-
 def test_a_dropped_stop_of_several_ids_and_a_stop_of_none(client: Client) -> None:
     for stop in (Stop((1, 2), keep=False), Stop(()), Stop((), keep=False)):
         error = refusal(client, PROMPT, stops=(stop,))
@@ -121,7 +114,7 @@ def test_a_whole_pool_is_filled_by_a_context_that_just_fits(open_engine: OpenEng
     client = Client(open_engine(kv_cells=256))
     outcome = client.run(text(*range(50)), max_tokens=206)
     assert len(outcome.ids) == 206
-    assert client.engine.cache.ledger.free == 0
+    assert client.engine.load().kv_cells_free == 0
 
 
 def test_a_number_that_runs_already_is_refused_and_the_branch_goes_on(client: Client) -> None:

@@ -12,17 +12,19 @@ import pytest
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_worker.leases import LOST_STREAM_GRACE_S
 from multiverse_worker.models.directory import ModelDirectory
-from tests.integration.worker.engines import make_engine
+from tests.integration.worker.engines import any_engine, make_engine
 from tests.integration.worker.served import ENDLESS, PROMPT, Worker, serving
 from tests.integration.worker.stream import PATIENCE_S, text
 from tests.unit.worker.client import Client
 from tests.unit.worker.client import text as ids
 
+pytestmark = any_engine
+
 
 @pytest.fixture
-def expected(weights: Path) -> tuple[int, ...]:
+def expected(engine_name: str, weights: Path) -> tuple[int, ...]:
     """What the engine says without a service around it."""
-    engine = make_engine(weights)
+    engine = make_engine(engine_name, weights)
     try:
         return Client(engine).run(ids(*PROMPT), max_tokens=12).ids
     finally:
@@ -51,7 +53,7 @@ async def test_a_frame_holds_what_one_step_did_for_all_branches(worker: Worker) 
         await stream.start(branch, text(branch, *PROMPT), max_tokens=30)
     await stream.ended(1, 2, 3)
     together = [frame for frame in stream.frames if len(frame.updates) == 3]
-    assert len(together) > 5
+    assert len(together) > 1
     for frame in stream.frames:
         assert len({update.branch for update in frame.updates}) == len(frame.updates)
 
@@ -116,6 +118,21 @@ async def test_a_stream_that_the_router_ends_aborts_its_branches(worker: Worker)
     await worker.load(lambda load: load.running == 0 and load.waiting == 0)
 
 
+async def test_streams_that_are_broken_on_command_end_and_abort_what_they_run(
+    worker: Worker,
+) -> None:
+    stream = worker.stream()
+    await stream.start(1, text(*PROMPT), max_tokens=ENDLESS)
+    await stream.until(lambda: bool(stream.ids.get(1)))
+    worker.service.break_streams()
+    assert await stream.broken() is grpc.StatusCode.UNAVAILABLE
+    await worker.load(lambda load: load.running == 0)
+    again = worker.stream()
+    await again.start(1, text(*PROMPT), max_tokens=3)
+    [finish] = await again.ended(1)
+    assert finish.reason == pb.FINISH_REASON_LENGTH
+
+
 async def test_many_streams_come_and_go_and_leave_nothing(worker: Worker) -> None:
     for number in range(12):
         stream = worker.stream()
@@ -155,9 +172,9 @@ async def test_a_refused_start_names_its_status_and_harms_no_other(
 
 
 async def test_more_branches_than_allowed_are_refused_until_some_have_ended(
-    weights: Path, served_model: ModelDirectory
+    engine_name: str, weights: Path, served_model: ModelDirectory
 ) -> None:
-    async with serving(weights, served_model, max_branches=2) as worker:
+    async with serving(engine_name, weights, served_model, max_branches=2) as worker:
         stream = worker.stream()
         for branch in (1, 2, 3):
             await stream.start(branch, text(*PROMPT), max_tokens=ENDLESS)

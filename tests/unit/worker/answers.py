@@ -52,14 +52,16 @@ class Answer:
     async def _path(self, before: Context, plan: Outcome, number: int) -> tuple[Context, Outcome]:
         header = text(HEADER, 8 + number)
         fields: dict[str, Any] = {"max_tokens": self.path, "length_tail": (TAIL,)}
-        fields["block"] = plan.start.branch
+        fields |= {"block": plan.start.branch, "path": f".{number}"}
         end = await self._ended(header, base_key=plan.finish.key, **fields)
         if isinstance(end.finish.error, NotFound):
             end = await self._ended(*before, header, **fields)
         return (header, Text((*end.ids, TAIL))), end
 
-    async def _ended(self, *context: Any, **fields: Any) -> Outcome:
-        sampling = replace(self.sampling, penalised_from=count((self.prompt,)))
+    async def _ended(self, *context: Any, path: str = "", **fields: Any) -> Outcome:
+        """Each path draws by its own name."""
+        from_answer = count((self.prompt,))
+        sampling = replace(self.sampling, stream=self.request + path, penalised_from=from_answer)
         outcome = await self.client.ended(
             *context, request=self.request, sampling=sampling, **fields
         )

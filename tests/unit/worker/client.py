@@ -1,6 +1,6 @@
 """Plays the router against an engine, without threads: starts branches and steps.
 
-After every step the engine's books are checked against the library.
+After every step the engine's books are checked, against the library where there is one.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ import asyncio
 import itertools
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from multiverse_shared.tree import Text
 from multiverse_worker.contract import BranchId, Finish, Ids, Logits, Start
+from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
+from multiverse_worker.engines.sim.engine import SimEngine
 
+AnyEngine: TypeAlias = LlamaCppEngine | SimEngine
 T = TypeVar("T")
 
 
@@ -33,7 +36,7 @@ class Outcome:
 class Client:
     """Drives one engine. `steps` counts; nothing may take more than `limit` of them."""
 
-    def __init__(self, engine: LlamaCppEngine, stream: int = 1, limit: int = 4000) -> None:
+    def __init__(self, engine: AnyEngine, stream: int = 1, limit: int = 4000) -> None:
         self.engine = engine
         self.stream = stream
         self.limit = limit
@@ -75,6 +78,8 @@ class Client:
                 if update.branch in self._waiting:
                     self._waiting.pop(update.branch).set_result(outcome)
         self.engine.cache.check()
+        if isinstance(self.engine, SimEngine):
+            assert sum(self.engine.account()) == self.engine.info.kv_cells
 
     def said(self, branch: BranchId) -> Ids:
         return self._said[branch][0]
@@ -123,7 +128,7 @@ class Seen:
     rows: dict[BranchId, dict[int, Logits]]
 
     @classmethod
-    def by(cls, engine: LlamaCppEngine) -> Seen:
+    def by(cls, engine: AnyEngine) -> Seen:
         seen = cls({})
         engine.observer = seen._add
         return seen
@@ -142,12 +147,15 @@ def text(*ids: int) -> Text:
     return Text(ids)
 
 
-def assert_nothing_held(engine: LlamaCppEngine) -> None:
+def assert_nothing_held(engine: AnyEngine) -> None:
     """Every cell and every sequence is free again."""
     cache = engine.cache
     cache.check()
-    assert cache.ledger.free == cache.ledger.total
-    assert not cache._holdings
-    assert not cache._index
-    assert len(cache._free_sequences) == len(set(cache._free_sequences))
-    assert len(engine._leases) == 0
+    load = engine.load()
+    assert (load.kv_cells_free, load.leases) == (load.kv_cells, 0)
+    if isinstance(cache, KvCache):
+        assert not cache._holdings
+        assert not cache._index
+        assert len(cache._free_sequences) == len(set(cache._free_sequences))
+    else:
+        assert (cache.root.holders, cache.root.children, cache._joins) == (1, {}, {})

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from multiverse_shared.errors import NotFound
+from multiverse_shared.keys import content_keys
 from multiverse_shared.tree import Block, Context, Text, normalise
-from multiverse_worker.contract import BranchId, FinishReason
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
-from tests.unit.worker.client import Client, Outcome, assert_nothing_held, text
+from multiverse_worker.contract import BranchId, FinishReason, Ids
+from tests.unit.worker.client import AnyEngine, Client, Outcome, assert_nothing_held, text
+from tests.unit.worker.simulated import expected_noise, sim_engine
 from tests.unit.worker.symbolic import expected_greedy, symbolic_engine
 
 
@@ -25,11 +28,15 @@ class Clock:
 
 @dataclass
 class Router:
-    """Starts, forks, joins, aborts and forgets at random."""
+    """Starts, forks, joins, aborts and forgets at random.
+
+    `expected` says what must be written behind a context.
+    """
 
     client: Client
     rng: random.Random
     clock: Clock
+    expected: Callable[[Context, int], Ids]
     running: dict[BranchId, Context] = field(default_factory=dict)
     ended: list[tuple[Context, Outcome]] = field(default_factory=list)
     checked: int = 0
@@ -113,16 +120,19 @@ class Router:
             tokens = outcome.start.max_tokens
             if outcome.finish.reason is FinishReason.LENGTH:
                 self.checked += 1
-                assert outcome.ids == expected_greedy(context, tokens)
+                assert outcome.ids == self.expected(context, tokens)
                 after = Text(outcome.ids + outcome.finish.appended)
-                self.ended.append((normalise((*context, after)), outcome))
+                whole = normalise((*context, after))
+                namespace = self.client.engine.info.namespace
+                assert outcome.finish.key == content_keys(whole, namespace)[-1].key
+                self.ended.append((whole, outcome))
             elif outcome.finish.reason is FinishReason.ABORTED:
-                assert outcome.ids == expected_greedy(context, len(outcome.ids))
+                assert outcome.ids == self.expected(context, len(outcome.ids))
             else:
                 assert isinstance(outcome.finish.error, NotFound), outcome.finish
 
 
-def finish_everything(router: Router, engine: LlamaCppEngine) -> None:
+def finish_everything(router: Router, engine: AnyEngine) -> None:
     router.client.settle()
     router.collect()
     for _, outcome in router.ended:
@@ -131,25 +141,34 @@ def finish_everything(router: Router, engine: LlamaCppEngine) -> None:
     assert_nothing_held(engine)
 
 
+ENGINES = {"llamacpp": (symbolic_engine, expected_greedy), "sim": (sim_engine, expected_noise)}
+any_engine = pytest.mark.parametrize(("opened", "expected"), ENGINES.values(), ids=ENGINES)
+
+
+@any_engine
 @pytest.mark.parametrize(
     ("cells", "sequences"), [(4096, 64), (256, 64), (4096, 6), (256, 6)], ids=str
 )
-def test_random_use_is_exact_and_leaves_nothing(cells: int, sequences: int) -> None:
+def test_random_use_is_exact_and_leaves_nothing(
+    opened: Any, expected: Callable[[Context, int], Ids], cells: int, sequences: int
+) -> None:
     clock = Clock()
-    with symbolic_engine(
-        kv_cells=cells, sequences=sequences, batch_tokens=16, clock=clock
-    ) as engine:
-        router = Router(Client(engine, limit=20_000), random.Random(cells + sequences), clock)
+    with opened(kv_cells=cells, sequences=sequences, batch_tokens=16, clock=clock) as engine:
+        client = Client(engine, limit=20_000)
+        router = Router(client, random.Random(cells + sequences), clock, expected)
         for _ in range(300):
             router.act()
         finish_everything(router, engine)
     assert router.checked > 60
 
 
-def test_a_lost_stream_leaves_nothing_after_its_grace() -> None:
+@any_engine
+def test_a_lost_stream_leaves_nothing_after_its_grace(
+    opened: Any, expected: Callable[[Context, int], Ids]
+) -> None:
     clock = Clock()
-    with symbolic_engine(batch_tokens=16, clock=clock) as engine:
-        router = Router(Client(engine), random.Random(3), clock)
+    with opened(batch_tokens=16, clock=clock) as engine:
+        router = Router(Client(engine), random.Random(3), clock, expected)
         for _ in range(60):
             router.act()
         engine.lose_stream(1)

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 
 from multiverse_shared.errors import NotFound
+from multiverse_shared.keys import content_keys
 from multiverse_shared.tree import Block, Context, Text, normalise
 from multiverse_worker.contract import BranchId, Finish
 from tests.unit.worker.client import Client
@@ -84,5 +85,7 @@ class Walk:
         if outcome is None or isinstance(outcome.finish.error, NotFound):
             outcome = await self.client.ended(*before, brought, **decode)
         assert outcome.finish.lease, outcome.finish
+        namespace = self.client.engine.info.namespace
+        assert outcome.finish.key == content_keys((*before, item), namespace)[-1].key
         self.contexts[outcome.start.branch] = (*before, item)
         return outcome.finish

@@ -35,12 +35,14 @@ class ModelDirectory:
 
     path: Path
     given: Path | None = None
+    has_weights: bool = True  # without: only what turns text into ids and back
 
     def __post_init__(self) -> None:
         if not self.path.is_dir():
             raise InvalidModel(f"{self.path} is not a directory with a model", field="model")
-        gguf = self.gguf
-        for name in (*REQUIRED_FILES, *(() if gguf else ("config.json",))):
+        gguf = self.gguf if self.has_weights else None
+        config = () if gguf or not self.has_weights else ("config.json",)
+        for name in (*REQUIRED_FILES, *config):
             if not (self.path / name).is_file():
                 raise InvalidModel(
                     f"model directory {self.path} has no {name}; {_remedy(name, gguf)}",

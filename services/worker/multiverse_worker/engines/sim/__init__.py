@@ -1,0 +1,1 @@
+"""The simulator: the engine contract with scripted tokens, a timing model and no model."""
