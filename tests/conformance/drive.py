@@ -104,7 +104,7 @@ class TreeRun:
         """`indices` is the tree with linear indices in place of ids."""
         *_, leases = await self._walk((), (), normalise(tree), normalise(indices), b"", 0)
         for lease in leases:
-            self.engine.release(lease)
+            self.engine.release(lease, STREAM)
 
     async def _walk(
         self,

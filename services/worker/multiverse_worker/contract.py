@@ -22,6 +22,13 @@ Ids: TypeAlias = tuple[int, ...]
 Logits: TypeAlias = NDArray[np.float32]
 
 
+class RequestId(NamedTuple):
+    """A request, unique in the worker: two routers may use one name."""
+
+    stream: int
+    name: str
+
+
 class BranchId(NamedTuple):
     """A branch, unique in the worker."""
 
@@ -65,6 +72,11 @@ class Start:
     base_key: bytes = b""  # key of a leased context that `context` follows
     consumes: tuple[str, ...] = ()  # leases that end once the context is held
     script: Ids = ()  # teacher forcing: taken in place of draws
+
+    @property
+    def owner(self) -> RequestId:
+        """The request that the branch belongs to."""
+        return RequestId(self.branch.stream, self.request)
 
 
 class FinishReason(StrEnum):
@@ -124,14 +136,33 @@ class EngineInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What the engine has done since it started. Counts never fall."""
+
+    steps: int = 0
+    decoded_tokens: int = 0  # computed for branches that decode, tails included
+    prefilled_tokens: int = 0  # computed to load contexts
+    reused_tokens: int = 0  # of loaded contexts, found in the cache
+    evictions: int = 0  # idle contexts forgotten for room
+    revocations: int = 0  # leases ended to break a stall
+    preemptions: int = 0  # running branches put back into the queue
+    failed_steps: int = 0  # batches that the engine's library could not compute
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
-    """How busy the engine is."""
+    """How busy the engine is. Free, idle, leased and running cells are all there are."""
 
     running: int
     waiting: int
     leases: int
     kv_cells_free: int
     kv_cells: int
+    kv_cells_idle: int = 0  # held for nobody: ordinary cache
+    kv_cells_leased: int = 0  # held by leases, and by no running branch
+    step_tokens: int = 0  # computed by the last step
+    step_s: float = 0.0  # which took so long
+    totals: Totals = Totals()
 
 
 Observer: TypeAlias = Callable[[BranchId, int, Logits], None]
@@ -154,15 +185,18 @@ class Engine(ABC):
 
     @abstractmethod
     def start(self, start: Start) -> None:
-        """Queue a branch. Always safe: what can't be served ends as a FAILED finish."""
+        """Queue a branch. Always safe: what can't be served ends as a FAILED finish.
+
+        A number that is in use ends so, too: the branch that has it is given up.
+        """
 
     @abstractmethod
     def abort(self, branch: BranchId) -> None:
         """End a branch at the next step with ABORTED; unknown branches are ignored."""
 
     @abstractmethod
-    def release(self, lease: str) -> None:
-        """End a lease: its KV becomes ordinary cache. Unknown leases are ignored."""
+    def release(self, lease: str, stream: int) -> None:
+        """End a lease of this stream: its KV becomes ordinary cache. Others are ignored."""
 
     @abstractmethod
     def lose_stream(self, stream: int) -> None:

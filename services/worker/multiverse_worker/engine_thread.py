@@ -46,8 +46,8 @@ class EngineThread:
     def abort(self, branch: BranchId) -> None:
         self._submit(lambda: self._engine.abort(branch))
 
-    def release(self, lease: str) -> None:
-        self._submit(lambda: self._engine.release(lease))
+    def release(self, lease: str, stream: int) -> None:
+        self._submit(lambda: self._engine.release(lease, stream))
 
     def lose_stream(self, stream: int) -> None:
         self._submit(lambda: self._engine.lose_stream(stream))

@@ -1,8 +1,8 @@
 """Leases: pins on the KV of finished branches, so that a join finds it.
 
 Knows when a pin ends; must not know what is pinned. A lease ends when it is consumed or
-released, 5 s after its owner's stream is lost, and after 60 s in which no branch of its
-request is queued or running.
+released by the stream that owns it, 5 s after that stream is lost, and after 60 s in which no
+branch of its request is queued or running.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from multiverse_shared.tree import Context
+from multiverse_worker.contract import RequestId
 
 LOST_STREAM_GRACE_S = 5.0
 QUIET_REQUEST_S = 60.0
@@ -26,8 +27,7 @@ class Lease(Generic[T]):
 
     id: str
     held: T
-    request: str
-    stream: int
+    request: RequestId
     key: bytes  # content key of the leased context
     context: Context
     quiet_since: float
@@ -42,16 +42,18 @@ class LeaseBook(Generic[T]):
     _leases: dict[str, Lease[T]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def grant(self, held: T, request: str, stream: int, key: bytes, context: Context) -> Lease[T]:
-        lease = Lease(
-            f"{stream}-{next(self._numbers)}", held, request, stream, key, context, self.clock()
-        )
+    def grant(self, held: T, request: RequestId, key: bytes, context: Context) -> Lease[T]:
+        name = f"{request.stream}-{next(self._numbers)}"
+        lease = Lease(name, held, request, key, context, self.clock())
         self._leases[lease.id] = lease
         return lease
 
-    def end(self, lease_id: str) -> Lease[T] | None:
-        """Take a lease out of the book; None when it is not (or no longer) there."""
-        return self._leases.pop(lease_id, None)
+    def end(self, lease_id: str, stream: int) -> Lease[T] | None:
+        """Take a lease out of the book; None when this stream has none of that name."""
+        lease = self._leases.get(lease_id)
+        if lease is None or lease.request.stream != stream:
+            return None
+        return self._leases.pop(lease_id)
 
     def by_key(self, key: bytes, stream: int) -> Lease[T] | None:
         """A lease of this stream on the context named by `key`."""
@@ -59,22 +61,26 @@ class LeaseBook(Generic[T]):
             (
                 lease
                 for lease in self._leases.values()
-                if lease.key == key and lease.stream == stream
+                if lease.key == key and lease.request.stream == stream
             ),
             None,
         )
 
-    def of_request(self, request: str) -> list[Lease[T]]:
+    def of_request(self, request: RequestId) -> list[Lease[T]]:
         return [lease for lease in self._leases.values() if lease.request == request]
+
+    def of_lost_streams(self) -> list[Lease[T]]:
+        """Leases in their grace: nobody can use them any more."""
+        return [lease for lease in self._leases.values() if lease.expires is not None]
 
     def lose_stream(self, stream: int) -> None:
         """Start the grace of all leases of a lost stream."""
         expires = self.clock() + LOST_STREAM_GRACE_S
         for lease in self._leases.values():
-            if lease.stream == stream and lease.expires is None:
+            if lease.request.stream == stream and lease.expires is None:
                 lease.expires = expires
 
-    def expired(self, live_requests: Collection[str]) -> list[Lease[T]]:
+    def expired(self, live_requests: Collection[RequestId]) -> list[Lease[T]]:
         """Take out and return what has run out; `live_requests` have branches."""
         now = self.clock()
         out: list[Lease[T]] = []

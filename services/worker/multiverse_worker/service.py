@@ -109,24 +109,27 @@ class Service(EngineServiceServicer):
             case "start":
                 branch = BranchId(stream, request.start.branch)
                 try:
-                    self._admit(branch, request.start)
-                    self._engine.start(start_of(request.start, stream))
+                    start = start_of(request.start, stream)
+                    self._check(request.start)
+                    self._branches.add(branch)
+                    self._engine.start(start)
                 except MultiverseError as error:
-                    self._branches.discard(branch)
-                    finish = Finish(FinishReason.FAILED, error=error)
-                    outbox.put(Update(branch, finish=finish))
+                    if branch in self._branches:  # a number in use: it ends once
+                        self._engine.abort(branch)
+                    else:
+                        finish = Finish(FinishReason.FAILED, error=error)
+                        outbox.put(Update(branch, finish=finish))
             case "abort":
                 self._engine.abort(BranchId(stream, request.abort.branch))
             case "release":
-                self._engine.release(request.release.lease)
+                self._engine.release(request.release.lease, stream)
 
-    def _admit(self, branch: BranchId, start: pb.Start) -> None:
+    def _check(self, start: pb.Start) -> None:
         goes_on = start.base_key or start.consumes or start.HasField("block")
         if self._draining and not goes_on:
             raise WorkerUnavailable("the worker is draining; use another one")
         if len(self._branches) >= self._max_branches and not goes_on:
             raise CapacityExceeded(f"{self._max_branches} branches are queued; try again later")
-        self._branches.add(branch)
 
     def _deliver(self, updates: list[Update], load: Load) -> None:
         for update in updates:

@@ -38,7 +38,8 @@ def make_llamacpp(
 ) -> LlamaCppEngine:
     """F32 cells and no flash attention, so that results are exact."""
     exact: dict[str, Any] = {"kv_type": "f32", "flash_attention": False, "threads": 1}
-    return LlamaCppEngine(LibraryOptions(weights, **{**SMALL, **exact, **options}), "tiny", clock)
+    sizes = LibraryOptions(weights, **{**SMALL, **exact, **options})
+    return LlamaCppEngine(sizes, "tiny", clock, check=True)
 
 
 def make_sim(_: Path, clock: Callable[[], float] = lambda: 0.0, **options: Any) -> SimEngine:

@@ -33,7 +33,7 @@ def engine(open_engine: OpenEngine) -> AnyEngine:
 def forget_everything(client: Client) -> None:
     client.settle()
     for outcome in client.outcomes.values():
-        client.engine.release(outcome.finish.lease)
+        client.release(outcome.finish.lease)
     client.engine.drop_cached()
     assert_nothing_held(client.engine)
 
@@ -149,7 +149,7 @@ def test_300_forks_joins_and_aborts_leave_nothing(client: Client) -> None:
                 engine.abort(join)
             leases.append(client.outcome(join).finish.lease)
         for lease in leases:
-            engine.release(lease)
+            client.release(lease)
         if cycle % 50 == 49:
             engine.drop_cached()
             assert_nothing_held(engine)

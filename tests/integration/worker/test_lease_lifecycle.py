@@ -9,7 +9,7 @@ import pytest
 from multiverse_shared.errors import NotFound
 from multiverse_shared.tree import Block
 from tests.integration.worker.engines import OpenEngine, any_engine
-from tests.unit.worker.client import AnyEngine, Client, assert_nothing_held, text
+from tests.unit.worker.client import AnyEngine, Client, assert_nothing_held, leases_of, text
 
 pytestmark = any_engine
 
@@ -36,13 +36,13 @@ def engine(open_engine: OpenEngine, clock: Clock) -> AnyEngine:
 
 
 def leases(engine: AnyEngine) -> set[str]:
-    return {lease.id for lease in engine._leases}
+    return {lease.id for lease in leases_of(engine)}
 
 
 def is_pinned(client: Client, key: bytes) -> bool:
     """Whether a branch may go on from `key`."""
     outcome = client.run(text(9), base_key=key, request="probe")
-    client.engine.release(outcome.finish.lease)
+    client.release(outcome.finish.lease)
     return not isinstance(outcome.finish.error, NotFound)
 
 
@@ -72,8 +72,8 @@ def test_consuming_what_is_not_there_is_harmless(client: Client) -> None:
 
 def test_a_released_lease_leaves_its_kv_as_ordinary_cache(client: Client) -> None:
     end = client.run(PROMPT).finish
-    client.engine.release(end.lease)
-    client.engine.release(end.lease)
+    client.release(end.lease)
+    client.release(end.lease)
     assert leases(client.engine) == set()
     assert not is_pinned(client, end.key)
     assert client.run(PROMPT).finish.reused_tokens == 40
@@ -131,5 +131,5 @@ def test_the_load_counts_leases_and_cells(client: Client) -> None:
     load = client.engine.load()
     assert (load.leases, load.running, load.waiting) == (1, 0, 0)
     assert (load.kv_cells_free, load.kv_cells) == (1024 - 40, 1024)
-    client.engine.release(end.lease)
+    client.release(end.lease)
     assert client.engine.load().leases == 0

@@ -117,11 +117,13 @@ def test_a_whole_pool_is_filled_by_a_context_that_just_fits(open_engine: OpenEng
     assert client.engine.load().kv_cells_free == 0
 
 
-def test_a_number_that_runs_already_is_refused_and_the_branch_goes_on(client: Client) -> None:
+def test_a_number_that_is_in_use_ends_the_branch_that_has_it(client: Client) -> None:
+    """Two branches of one number could not be told apart: one failure, and nothing runs on."""
     branch = client.start(PROMPT, max_tokens=5)
     client.step()
     client.engine.start(client._starts[branch])
-    updates = client.engine.step()
-    errors = [update.finish.error for update in updates if update.finish]
-    assert [type(error) for error in errors] == [InvalidRequest]
-    assert not client.engine.idle
+    client.step()
+    error = client.outcomes[branch].finish.error
+    assert isinstance(error, InvalidRequest)
+    assert (error.field, "new number" in error.message) == ("branch", True)
+    assert client.engine.idle

@@ -31,7 +31,7 @@ def test_a_common_beginning_is_reused_up_to_the_token_that_differs(client: Clien
 
 
 def test_an_idle_context_is_reused_after_its_lease(client: Client) -> None:
-    client.engine.release(client.run(PROMPT).finish.lease)
+    client.release(client.run(PROMPT).finish.lease)
     assert client.run(PROMPT, text(90)).finish.reused_tokens == 80
 
 
@@ -60,7 +60,7 @@ def test_siblings_go_on_from_one_base(client: Client) -> None:
 
 def test_a_base_is_unknown_after_its_release(client: Client) -> None:
     base = client.run(PROMPT).finish
-    client.engine.release(base.lease)
+    client.release(base.lease)
     outcome = client.run(text(9), base_key=base.key)
     assert outcome.finish.reason is FinishReason.FAILED
     assert isinstance(outcome.finish.error, NotFound)

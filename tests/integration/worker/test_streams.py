@@ -15,7 +15,7 @@ from multiverse_worker.models.directory import ModelDirectory
 from tests.integration.worker.engines import any_engine, make_engine
 from tests.integration.worker.served import ENDLESS, PROMPT, Worker, serving
 from tests.integration.worker.stream import PATIENCE_S, text
-from tests.unit.worker.client import Client
+from tests.unit.worker.client import Client, leases_of
 from tests.unit.worker.client import text as ids
 
 pytestmark = any_engine
@@ -100,7 +100,7 @@ async def test_a_cancelled_stream_aborts_its_branches_and_ends_its_leases_after_
         worker.clock.now = seconds
         await other.start(int(seconds * 10), text(4), max_tokens=0)
         await other.ended(int(seconds * 10))
-        return {lease.id for lease in worker.engine._leases}
+        return {lease.id for lease in leases_of(worker.engine)}
 
     assert finish.lease in await leases_after(LOST_STREAM_GRACE_S - 0.1)
     assert finish.lease not in await leases_after(LOST_STREAM_GRACE_S)

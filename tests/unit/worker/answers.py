@@ -46,7 +46,7 @@ class Answer:
         ends = await self._ended(
             *before, block, text(JOIN), max_tokens=self.conclusion, consumes=leases
         )
-        self.client.engine.release(ends.finish.lease)
+        self.client.release(ends.finish.lease)
         return [plan.ids, *(end.ids for _, end in paths), ends.ids]
 
     async def _path(self, before: Context, plan: Outcome, number: int) -> tuple[Context, Outcome]:

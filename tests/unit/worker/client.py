@@ -1,7 +1,4 @@
-"""Plays the router against an engine, without threads: starts branches and steps.
-
-After every step the engine's books are checked, against the library where there is one.
-"""
+"""Plays the router against an engine, without threads: starts branches and steps."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from multiverse_worker.contract import BranchId, Finish, Ids, Logits, Start
 from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.engines.sim.engine import SimEngine
+from multiverse_worker.leases import LeaseBook
 
 AnyEngine: TypeAlias = LlamaCppEngine | SimEngine
 T = TypeVar("T")
@@ -77,9 +75,12 @@ class Client:
                 self.outcomes[update.branch] = outcome
                 if update.branch in self._waiting:
                     self._waiting.pop(update.branch).set_result(outcome)
-        self.engine.cache.check()
         if isinstance(self.engine, SimEngine):
+            self.engine.cache.check()
             assert sum(self.engine.account()) == self.engine.info.kv_cells
+
+    def release(self, lease: str) -> None:
+        self.engine.release(lease, self.stream)
 
     def said(self, branch: BranchId) -> Ids:
         return self._said[branch][0]
@@ -154,8 +155,12 @@ def assert_nothing_held(engine: AnyEngine) -> None:
     load = engine.load()
     assert (load.kv_cells_free, load.leases) == (load.kv_cells, 0)
     if isinstance(cache, KvCache):
-        assert not cache._holdings
-        assert not cache._index
-        assert len(cache._free_sequences) == len(set(cache._free_sequences))
+        assert list(cache) == []
+        assert len(cache._index) == 0
+        assert sorted(cache._free_sequences) == list(range(cache.sequences))
     else:
         assert (cache.root.holders, cache.root.children, cache._joins) == (1, {}, {})
+
+
+def leases_of(engine: AnyEngine) -> LeaseBook[Any]:
+    return engine._leases if isinstance(engine, SimEngine) else engine.roster.leases

@@ -105,7 +105,7 @@ def symbolic_engine(
     """The llama.cpp engine over the symbolic library."""
     options = LibraryOptions(Path("none"), kv_cells, sequences, batch_tokens)
     with patch("multiverse_worker.engines.llamacpp.engine.Library", SymbolicLibrary):
-        engine = LlamaCppEngine(options, "symbolic", clock)
+        engine = LlamaCppEngine(options, "symbolic", clock, check=True)
     yield engine
     engine.close()
 

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from multiverse_worker.engines.llamacpp.cells import CellLedger
+from multiverse_worker.engines.llamacpp.cells import CellLedger, Use
 from tests.unit.worker.properties import examples
 
 POOL = 40
@@ -22,6 +22,7 @@ class Ledger(RuleBasedStateMachine):
         super().__init__()
         self.ledger = CellLedger(POOL)
         self.model: dict[int, dict[int, int]] = {}
+        self.uses: dict[int, Use] = {}
         self.names = 0
         self.opened = 0
 
@@ -34,6 +35,7 @@ class Ledger(RuleBasedStateMachine):
         self.opened += 1
         self.ledger.open(self.opened)
         self.model[self.opened] = {}
+        self.uses[self.opened] = Use.RUNNING
         return self.opened
 
     @rule(sequence=sequences, count=st.integers(0, 6))
@@ -64,11 +66,20 @@ class Ledger(RuleBasedStateMachine):
         self.ledger.check()
         assert self.ledger.free + self.used == POOL
 
+    @rule(sequence=sequences, use=st.sampled_from(Use))
+    def use(self, sequence: int, use: Use) -> None:
+        self.ledger.use(sequence, use)
+        self.uses[sequence] = use
+
     @invariant()
-    def counts_what_some_sequences_hold_together(self) -> None:
-        some = sorted(self.model)[::2]
-        together = {name for sequence in some for name in self.model[sequence].values()}
-        assert self.ledger.held_by(some) == len(together)
+    def counts_each_cell_for_the_most_urgent_use(self) -> None:
+        seen: set[int] = set()
+        counts = []
+        for use in Use:
+            held = {n for s, h in self.model.items() if self.uses[s] is use for n in h.values()}
+            counts.append(len(held - seen))
+            seen |= held
+        assert self.ledger.census == (*counts, POOL - len(seen))
 
 
 TestAnyOrderOfOperationsAddsUp = Ledger.TestCase
@@ -94,8 +105,8 @@ def test_a_copy_takes_only_the_positions_asked_for() -> None:
         ledger.open(sequence)
     ledger.append(1, 0, 6)
     ledger.copy(1, 2, 2, 4)
-    assert ledger.held_by([2]) == 2
-    assert ledger.held_by([1, 2]) == 6
+    ledger.close(1)
+    assert ledger.census.running == 2
 
 
 def test_a_sequence_opens_once() -> None:

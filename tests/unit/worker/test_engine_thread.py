@@ -121,7 +121,7 @@ async def test_a_released_lease_is_seen_in_the_load() -> None:
         thread.start(start(1))
         await listener.until(lambda: listener.ended(1) is not None)
         [lease] = [u.finish.lease for u in listener.updates if u.finish]
-        thread.release(lease)
+        thread.release(lease, 1)
         await listener.until(lambda: listener.loads[-1].leases == 0)
 
 

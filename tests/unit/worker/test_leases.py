@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from multiverse_shared.tree import Text
+from multiverse_worker.contract import RequestId
 from multiverse_worker.leases import (
     LOST_STREAM_GRACE_S,
     QUIET_REQUEST_S,
@@ -35,11 +36,12 @@ class Book:
         self.leases: LeaseBook[str] = LeaseBook(self.clock)
 
     def grant(self, held: str, request: str = "r", stream: int = 1) -> Lease[str]:
-        return self.leases.grant(held, request, stream, held.encode(), (Text((1,)),))
+        return self.leases.grant(held, RequestId(stream, request), held.encode(), (Text((1,)),))
 
-    def expired_after(self, seconds: float, *live: str) -> list[str]:
+    def expired_after(self, seconds: float, *live: str, stream: int = 1) -> list[str]:
         self.clock.now += seconds
-        return [lease.held for lease in self.leases.expired(live)]
+        requests = [RequestId(stream, name) for name in live]
+        return [lease.held for lease in self.leases.expired(requests)]
 
 
 @pytest.fixture
@@ -92,10 +94,23 @@ def test_losing_a_stream_twice_does_not_extend_the_grace(book: Book) -> None:
 
 def test_a_lease_ends_once(book: Book) -> None:
     lease = book.grant("a")
-    assert book.leases.end(lease.id) is lease
-    assert book.leases.end(lease.id) is None
-    assert book.leases.end("never there") is None
+    assert book.leases.end(lease.id, 1) is lease
+    assert book.leases.end(lease.id, 1) is None
+    assert book.leases.end("never there", 1) is None
     assert book.expired_after(QUIET_REQUEST_S * 2) == []
+
+
+def test_a_lease_ends_for_its_own_stream_only(book: Book) -> None:
+    lease = book.grant("a", stream=1)
+    assert book.leases.end(lease.id, 2) is None
+    assert book.leases.end(lease.id, 1) is lease
+
+
+def test_a_request_of_the_same_name_in_another_stream_is_another_one(book: Book) -> None:
+    book.grant("a", "same", stream=1)
+    book.grant("b", "same", stream=2)
+    assert [lease.held for lease in book.leases.of_request(RequestId(2, "same"))] == ["b"]
+    assert book.expired_after(QUIET_REQUEST_S, "same", stream=2) == ["a"]
 
 
 def test_each_lease_has_a_name_of_its_own(book: Book) -> None:
@@ -112,7 +127,7 @@ def test_a_base_is_found_by_key_in_its_own_stream_only(book: Book) -> None:
 
 def test_two_leases_on_one_context_end_one_by_one(book: Book) -> None:
     first, second = book.grant("a"), book.grant("a")
-    book.leases.end(first.id)
+    book.leases.end(first.id, 1)
     assert book.leases.by_key(b"a", 1) is second
 
 
@@ -120,12 +135,12 @@ def test_the_leases_of_a_request_are_found_together(book: Book) -> None:
     book.grant("a", "x")
     book.grant("b", "y")
     book.grant("c", "x")
-    assert [lease.held for lease in book.leases.of_request("x")] == ["a", "c"]
+    assert [lease.held for lease in book.leases.of_request(RequestId(1, "x"))] == ["a", "c"]
 
 
 def test_leases_may_end_while_all_are_walked_through(book: Book) -> None:
     for name in "abc":
         book.grant(name)
     for lease in book.leases:
-        book.leases.end(lease.id)
+        book.leases.end(lease.id, 1)
     assert len(book.leases) == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from multiverse_shared.errors import CapacityExceeded
+from multiverse_shared.errors import RequestTooLarge
 from multiverse_shared.tree import Block, Context
 from multiverse_worker.contract import FinishReason, Ids, Sampling
 from tests.unit.worker.answers import answers
@@ -97,14 +97,18 @@ def test_taking_a_sequence_from_a_branch_of_the_same_batch_is_survived() -> None
         assert client.outcome(younger).ids == expected_greedy((LONG_PROMPT,), 2)
 
 
-def test_a_context_too_deep_for_the_sequences_ends_as_a_failure() -> None:
+def test_a_context_too_deep_for_the_sequences_is_refused_at_once() -> None:
     nested = (text(1), Block(((text(2), Block(((text(3), Block(((text(4),),))),))),)), text(5))
     with symbolic_engine(sequences=3) as engine:
         client = Client(engine, limit=50)
-        outcome = client.run(*nested)
-        assert outcome.finish.reason is FinishReason.FAILED
-        assert isinstance(outcome.finish.error, CapacityExceeded)
-        assert client.run(text(1, 2)).finish.lease
+        branch = client.start(*nested)
+        client.step()
+        error = client.outcomes[branch].finish.error
+        assert isinstance(error, RequestTooLarge)
+        assert (error.field, "sequences" in error.message) == ("context", True)
+        assert library_of(engine).computed == 0
+    with symbolic_engine(sequences=4) as engine:
+        assert Client(engine).run(*nested).finish.lease
 
 
 def test_leases_that_an_older_request_leaves_lying_do_not_fail_a_younger_one() -> None:
@@ -131,7 +135,7 @@ def test_the_leases_of_the_youngest_request_go_first() -> None:
         middle = client.run(text(*[2] * 80), request="middle").finish
         young = client.run(text(*[3] * 80), request="young").finish
         client.run(text(*[4] * 60), request="old")
-        held = {lease.id for lease in engine._leases}
+        held = {lease.id for lease in engine.roster.leases}
         assert {old.lease, middle.lease} <= held
         assert young.lease not in held
 
@@ -178,16 +182,16 @@ def test_idle_contexts_give_way_before_anything_else() -> None:
     with symbolic_engine(kv_cells=256) as engine:
         client = Client(engine)
         kept = client.run(text(*[1] * 100)).finish
-        client.engine.release(client.run(text(*[2] * 60)).finish.lease)
+        client.release(client.run(text(*[2] * 60)).finish.lease)
         client.run(text(*[3] * 140))
-        assert kept.lease in {lease.id for lease in engine._leases}
+        assert kept.lease in {lease.id for lease in engine.roster.leases}
 
 
 def test_idle_contexts_keep_to_a_quarter_of_the_pool() -> None:
     with symbolic_engine(kv_cells=256) as engine:
         client = Client(engine)
         for token in range(8):
-            client.engine.release(client.run(text(*[token] * 30)).finish.lease)
+            client.release(client.run(text(*[token] * 30)).finish.lease)
             assert 256 - engine.cache.ledger.free <= 64
         assert engine.cache.ledger.free < 256
 
@@ -199,7 +203,7 @@ def test_idle_contexts_keep_to_their_cap_after_a_join_too() -> None:
         ends = [client.run(prompt, path).finish.lease for path in paths]
         block = Block(tuple((path,) for path in paths))
         end = client.run(prompt, block, text(3), consumes=tuple(ends)).finish
-        engine.release(end.lease)
+        client.release(end.lease)
         assert 256 - engine.cache.ledger.free <= 64
 
 

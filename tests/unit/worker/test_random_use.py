@@ -13,7 +13,14 @@ from multiverse_shared.errors import NotFound
 from multiverse_shared.keys import content_keys
 from multiverse_shared.tree import Block, Context, Text, normalise
 from multiverse_worker.contract import BranchId, FinishReason, Ids
-from tests.unit.worker.client import AnyEngine, Client, Outcome, assert_nothing_held, text
+from tests.unit.worker.client import (
+    AnyEngine,
+    Client,
+    Outcome,
+    assert_nothing_held,
+    leases_of,
+    text,
+)
 from tests.unit.worker.simulated import expected_noise, sim_engine
 from tests.unit.worker.symbolic import expected_greedy, symbolic_engine
 
@@ -105,7 +112,7 @@ class Router:
     def release(self) -> None:
         if self.ended:
             _, outcome = self.ended.pop(self.rng.randrange(len(self.ended)))
-            self.client.engine.release(outcome.finish.lease)
+            self.client.release(outcome.finish.lease)
 
     def drop(self) -> None:
         self.client.engine.drop_cached()
@@ -136,7 +143,7 @@ def finish_everything(router: Router, engine: AnyEngine) -> None:
     router.client.settle()
     router.collect()
     for _, outcome in router.ended:
-        engine.release(outcome.finish.lease)
+        router.client.release(outcome.finish.lease)
     engine.drop_cached()
     assert_nothing_held(engine)
 
@@ -175,6 +182,6 @@ def test_a_lost_stream_leaves_nothing_after_its_grace(
         router.client.settle()
         clock.now += 5
         engine.tick()
-        assert len(engine._leases) == 0
+        assert len(leases_of(engine)) == 0
         engine.drop_cached()
         assert_nothing_held(engine)

@@ -25,7 +25,7 @@ class Walk:
     async def run(self, tree: Context) -> Finish | None:
         finish, leases = await self._items((), normalise(tree), None)
         for lease in leases:
-            self.client.engine.release(lease)
+            self.client.release(lease)
         return finish
 
     async def _items(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from multiverse_shared.tree import Context, Text, count, linearise, normalise
 from multiverse_worker.contract import FinishReason, Ids, Logits, Start, Update
-from multiverse_worker.engines.llamacpp.cache import Holding, KvCache
+from multiverse_worker.engines.llamacpp.cache import KvCache
+from multiverse_worker.engines.llamacpp.index import Holding
 from multiverse_worker.engines.llamacpp.loader import Feed, Feeds, Loaded, load
 from multiverse_worker.logit_rules import penalises
 from multiverse_worker.logprobs import report
@@ -42,11 +43,18 @@ class Branch:
     sampled: list[int] = field(default_factory=list)
     ending: Ending | None = None
     sampler: Sampler = field(init=False)  # outlives a preemption, as `sampled` does
+    to_load: int = 0  # cells that the rest of its context takes, about
+    preempted: int = 0  # how often it was put back into the queue
 
     def __post_init__(self) -> None:
         sampling = self.start.sampling
         counted = linearise(self.context) if penalises(sampling) else ()
         self.sampler = Sampler(sampling, counted[sampling.penalised_from :])
+
+    def growth(self, margin: int) -> int:
+        """Cells that it may still take, with at most `margin` tokens behind its context."""
+        left = self.start.max_tokens - len(self.sampled) + longest_tail(self.start)
+        return self.to_load + min(left, margin)
 
     @property
     def decoding(self) -> bool:
@@ -67,15 +75,20 @@ class Branch:
 
     @property
     def final_context(self) -> Context:
-        """The context when the branch has ended."""
+        """The context when the branch has ended, if it ended now."""
         tail = self.ending.appended if self.ending else ()
         return (*self.context, Text(self.kept + tail))
+
+    @property
+    def present_context(self) -> Context:
+        """In normal form, with all that was sampled: what must be resident to go on."""
+        return normalise(self.final_context)
 
     def admit(self, cache: KvCache, holding: Holding) -> None:
         """Begin to load into `holding`; after a preemption, with all that was sampled."""
         self.holding = holding
         self.loaded = Loaded()
-        now = normalise(self.final_context)
+        now = self.present_context
         last = now[-1]
         self.head = None
         if self.ending is None and isinstance(last, Text) and self.start.max_tokens > 0:
@@ -86,6 +99,7 @@ class Branch:
     def loaded_all(self) -> None:
         """The context is resident: go on with its last token, or end."""
         self.feeds = None
+        self.to_load = 0
         if self.head:
             self.feed, self.head = self.head, None
         elif self.ending is None:
@@ -127,3 +141,9 @@ class Branch:
         if self.feeds is not None:
             self.feeds.close()
         self.feeds = self.feed = self.head = self.holding = None
+        self.to_load = 0
+
+
+def longest_tail(start: Start) -> int:
+    """Tokens that may be appended at the end of a branch."""
+    return max([len(start.length_tail), *(len(stop.tail) for stop in start.stops)])

@@ -1,4 +1,4 @@
-"""Resident contexts: which context trees the KV pool holds, found by content key.
+"""Resident contexts: which context trees the KV pool holds.
 
 A holding is one llama.cpp sequence with the spine of the context in it. Knows keys, tokens
 and sequences. Must not know branches or scheduling.
@@ -7,41 +7,19 @@ and sequences. Must not know branches or scheduling.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 from multiverse_shared.keys import KeyChain
-from multiverse_shared.tree import Block, Context, Text
-from multiverse_worker.engines.llamacpp.cells import CellLedger
+from multiverse_shared.tree import Block, Context
+from multiverse_worker.engines.llamacpp.cells import CellLedger, Use
+from multiverse_worker.engines.llamacpp.index import Hit, Holding, KeyIndex
 from multiverse_worker.engines.llamacpp.library import Library
+
+IDLE_SHARE = 4  # idle cells may be 1 in so many: every query scans all used cells
 
 
 class NoRoomError(Exception):
     """All sequences are in use, or all cells are pinned: wait for others to end."""
-
-
-@dataclass(slots=True, eq=False)
-class Holding:
-    """A context whose KV is resident in one sequence."""
-
-    sequence: int
-    chain: KeyChain  # key and next position of all that is held
-    ids: list[int] = field(default_factory=list)  # of the spine's texts
-    positions: list[int] = field(default_factory=list)  # of the same tokens, ascending
-    names: dict[bytes, int] = field(default_factory=dict)  # content key -> next position
-    pins: int = 0  # branches and leases; 0: idle, may be evicted
-    used: int = 0  # when it was last touched
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """The longest part of a context that a holding has."""
-
-    holding: Holding
-    chain: KeyChain  # of that part
-    item: int  # it ends in this item of the context ...
-    offset: int  # ... before this token of it
 
 
 class KvCache:
@@ -50,18 +28,23 @@ class KvCache:
     def __init__(self, library: Library, cells: int, sequences: int, namespace: str) -> None:
         self._library = library
         self.ledger = CellLedger(cells)
+        self.sequences = sequences
         self.root = KeyChain.root(namespace)
-        self._idle_cap = cells // 4  # every query scans all used cells: idle ones cost time
+        self.idle_cap = cells // IDLE_SHARE
+        self.evictions = 0
         self._free_sequences = list(range(sequences - 1, -1, -1))
         self._holdings: dict[int, Holding] = {}
-        self._index: dict[bytes, dict[int, Holding]] = {}
+        self._index = KeyIndex(self.root)
         self._clock = itertools.count()
+
+    def __iter__(self) -> Iterator[Holding]:
+        return iter(self._holdings.values())
 
     # -- life of a holding -----------------------------------------------------------------
 
     def open(self, chain: KeyChain) -> Holding:
         """A new empty holding with one pin. NoRoomError when no sequence can be had."""
-        if not self._free_sequences and not self._evict_one():
+        if not self._free_sequences and not self.evict_one():
             raise NoRoomError
         holding = Holding(self._free_sequences.pop(), chain, pins=1)
         self.ledger.open(holding.sequence)
@@ -69,11 +52,16 @@ class KvCache:
         self._touch(holding)
         return holding
 
+    def lease(self, holding: Holding) -> None:
+        """The pin of a running branch becomes that of a lease."""
+        self.ledger.use(holding.sequence, Use.LEASED)
+
     def unpin(self, holding: Holding) -> None:
         """Drop one pin; without pins the holding is ordinary cache."""
         assert holding.pins > 0, "unpinned more often than pinned"
         holding.pins -= 1
         if holding.pins == 0:
+            self.ledger.use(holding.sequence, Use.IDLE)
             self._touch(holding)
             self._trim()
 
@@ -83,13 +71,10 @@ class KvCache:
         holding.pins -= 1
         if holding.pins == 0:
             self._forget(holding)
+            self._trim()  # idle contexts may have shared its cells
 
     def _forget(self, holding: Holding) -> None:
-        for key in holding.names:
-            entry = self._index[key]
-            del entry[holding.sequence]
-            if not entry:
-                del self._index[key]
+        self._index.remove(holding)
         del self._holdings[holding.sequence]
         self._library.remove(holding.sequence)
         self.ledger.close(holding.sequence)
@@ -101,25 +86,17 @@ class KvCache:
         """Record that `ids` were computed at the end of the holding."""
         start = holding.chain.position
         self.ledger.append(holding.sequence, start, len(ids))
-        self._extend(holding, tuple(ids))
-
-    def _extend(self, holding: Holding, ids: tuple[int, ...]) -> None:
-        start = holding.chain.position
         holding.ids.extend(ids)
         holding.positions.extend(range(start, start + len(ids)))
-        for chain in holding.chain.text(ids):
+        for chain in holding.chain.text(tuple(ids)):
             holding.chain = chain
             if not chain.pending:
-                self._name(holding, chain)
+                self._index.add(holding, chain.end, chain.position)
 
     def name(self, holding: Holding) -> bytes:
         """Give the present end of the holding its key."""
-        return self._name(holding, holding.chain)
-
-    def _name(self, holding: Holding, chain: KeyChain) -> bytes:
-        key = chain.end
-        holding.names[key] = chain.position
-        self._index.setdefault(key, {})[holding.sequence] = holding
+        key = holding.chain.end
+        self._index.add(holding, key, holding.chain.position)
         return key
 
     def adopt(self, target: Holding, hit: Hit) -> None:
@@ -133,8 +110,7 @@ class KvCache:
         target.chain = hit.chain
         for key, position in source.names.items():
             if position <= stop:
-                target.names[key] = position
-                self._index[key][target.sequence] = target
+                self._index.add(target, key, position)
 
     def join(self, target: Holding, source: Holding, stop: int) -> None:
         """Let `target` hold the path that `source` has behind the end of `target`'s spine."""
@@ -147,9 +123,8 @@ class KvCache:
         target.ids = list(source.ids)
         target.positions = list(source.positions)
         target.chain = source.chain
-        for key in source.names:
-            target.names[key] = source.names[key]
-            self._index[key][target.sequence] = target
+        for key, position in source.names.items():
+            self._index.add(target, key, position)
 
     def close_block(self, holding: Holding, block: Block) -> None:
         """All paths of `block` are joined: go on behind it."""
@@ -169,7 +144,7 @@ class KvCache:
 
         It shares no cell at positions [start, stop) with any of `apart_from`.
         """
-        for holding in self._index.get(key, {}).values():
+        for holding in self._index.named(key):
             if not any(
                 self.ledger.share(holding.sequence, other.sequence, start, stop)
                 for other in apart_from
@@ -177,78 +152,48 @@ class KvCache:
                 return holding
         return None
 
-    def longest(self, context: Context, chain: KeyChain, item: int = 0) -> Hit | None:
-        """The longest resident part of `context` (normal form), which continues `chain`.
-
-        Named places are chunk borders, ends of runs and closed blocks; from the last named
-        place on, token ids are compared.
-        """
-        best: tuple[KeyChain, int, int] | None = None
-        for number, part in enumerate(context[item:], item):
-            if isinstance(part, Text):
-                offset = 0
-                for link in chain.text(part.ids):
-                    offset += link.position - chain.position
-                    chain = link
-                    if link.end in self._index:
-                        best = (link, number, offset)
-            else:
-                chain = chain.block(part)
-                if chain.end in self._index:
-                    best = (chain, number + 1, 0)
-        chain, number, offset = best or (self.root, 0, 0)
-        if best is None and not self._holdings:
-            return None
-        holders = self._index[chain.end].values() if best else self._holdings.values()
-        return self._extended(list(holders), chain, context, number, offset)
-
-    def _extended(
-        self, holders: list[Holding], chain: KeyChain, context: Context, number: int, offset: int
-    ) -> Hit | None:
-        """Of `holders`, all of which have `chain`, the one that goes on longest as `context`."""
-        if number < len(context) and isinstance(context[number], Text):
-            text = context[number]
-            if isinstance(text, Text) and offset == len(text.ids):
-                number, offset = number + 1, 0
-        item = context[number] if number < len(context) else None
-        rest = item.ids[offset:] if isinstance(item, Text) else ()
-        lengths = [_common(holding, chain.position, rest) for holding in holders]
-        best = max(range(len(holders)), key=lambda index: (lengths[index], holders[index].used))
-        length = lengths[best]
-        if length == 0 and chain == self.root:
-            return None
-        links = chain.text(rest[:length])
-        return Hit(holders[best], links[-1] if links else chain, number, offset + length)
+    def longest(self, context: Context) -> Hit | None:
+        """The longest resident part of `context` (normal form), from its beginning."""
+        return self._index.longest(context, self.root, self._holdings.values())
 
     # -- room --------------------------------------------------------------------------------
+
+    @property
+    def cells_to_be_had(self) -> int:
+        """Free cells, and those of idle contexts."""
+        census = self.ledger.census
+        return census.free + census.idle
+
+    @property
+    def sequences_to_be_had(self) -> int:
+        """Free sequences, and those of idle contexts."""
+        return self.sequences - sum(holding.pins > 0 for holding in self)
 
     def make_room(self, cells: int) -> bool:
         """Evict idle holdings until `cells` cells are free; false when that is not enough."""
         while self.ledger.free < cells:
-            if not self._evict_one():
+            if not self.evict_one():
                 return False
         return True
 
     def drop_idle(self) -> None:
         """Evict all that is not pinned."""
-        while self._evict_one():
+        while self.evict_one():
             pass
 
-    def _evict_one(self) -> bool:
-        """Evict the idle holding that was touched longest ago."""
-        idle = [holding for holding in self._holdings.values() if holding.pins == 0]
+    def evict_one(self) -> bool:
+        """Evict the idle holding that was touched longest ago; false when there is none."""
+        idle = [holding for holding in self if holding.pins == 0]
         if not idle:
             return False
         self._forget(min(idle, key=lambda holding: holding.used))
+        self.evictions += 1
         return True
 
     def _trim(self) -> None:
         """Keep idle cells under their cap."""
-        pinned = [h.sequence for h in self._holdings.values() if h.pins]
-        while True:
-            used = self.ledger.total - self.ledger.free
-            if used - self.ledger.held_by(pinned) <= self._idle_cap or not self._evict_one():
-                return
+        while self.ledger.census.idle > self.idle_cap:
+            self.evict_one()
 
     def _touch(self, holding: Holding) -> None:
         holding.used = next(self._clock)
@@ -256,17 +201,10 @@ class KvCache:
     def check(self) -> None:
         """Assert that the accounting is exact, against the library where it can tell."""
         self.ledger.check()
-        for holding in self._holdings.values():
+        assert self.ledger.census.idle <= self.idle_cap, "idle contexts exceed their share"
+        assert len(self._free_sequences) + len(self._holdings) == self.sequences
+        for holding in self:
+            idle = self.ledger.use_of(holding.sequence) is Use.IDLE
+            assert idle == (holding.pins == 0), "a pinned holding is idle, or the other way round"
             end = self._library.last_position(holding.sequence) + 1
             assert end >= holding.chain.position, "the library holds less than the books say"
-
-
-def _common(holding: Holding, position: int, ids: tuple[int, ...]) -> int:
-    """How many of `ids` the holding has at consecutive positions from `position` on."""
-    at = bisect_left(holding.positions, position)
-    length = 0
-    for index, wanted in zip(range(at, len(holding.ids)), ids, strict=False):
-        if holding.positions[index] != position + length or holding.ids[index] != wanted:
-            break
-        length += 1
-    return length

@@ -19,6 +19,7 @@ from multiverse_worker.engines.llamacpp.model import load_model
 
 MAX_SEQUENCES = 256  # the library's own limit
 _KV_TYPES = {"f32": 0, "f16": 1}
+_NO_SLOT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,13 @@ class LibraryOptions:
 
 class NoSlotError(Exception):
     """The KV pool has no room for the batch; nothing was computed."""
+
+
+class DecodeError(Exception):
+    """The library refused the batch, or failed to compute it; nothing of it is in the pool."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"llama_decode failed with {code}")
 
 
 class Library:
@@ -67,20 +75,26 @@ class Library:
     ) -> list[Logits]:
         """One batch; returns a row [vocab] for each wanted token, in order.
 
-        NoSlotError when the pool is full. The batch must go on with each of its sequences at
-        the position after its last one.
+        The batch must go on with each of its sequences at the position after its last one.
+        NoSlotError when the pool is full, DecodeError when all else goes wrong: the sequences
+        are as they were then.
         """
         self._batch.fill(ids, positions, sequences, wanted)
         result = llama_cpp.llama_decode(self._context, self._batch.struct)
-        if result == 1:
-            raise NoSlotError
         if result != 0:
-            raise RuntimeError(f"llama_decode failed with {result}")
+            self._take_back(positions, sequences)
+            raise NoSlotError if result == _NO_SLOT else DecodeError(result)
         rows = sum(wanted)
         if not rows:
             return []
         logits = llama_cpp.llama_get_logits(self._context)
         return list(np.ctypeslib.as_array(logits, shape=(rows, self.vocab_size)).copy())
+
+    def _take_back(self, positions: list[int], sequences: list[int]) -> None:
+        """Remove the cells that a failed batch may have left."""
+        first = dict(zip(reversed(sequences), reversed(positions), strict=True))
+        for sequence, position in first.items():
+            llama_cpp.llama_memory_seq_rm(self._memory, sequence, position, -1)
 
     def copy(self, source: int, target: int, start: int, stop: int) -> None:
         """Let `target` see the cells of `source` at positions [start, stop): metadata only."""

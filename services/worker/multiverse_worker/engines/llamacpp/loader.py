@@ -7,13 +7,14 @@ and asks for the next. Whatever was evicted meanwhile is computed again.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from multiverse_shared.keys import KeyChain, after
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Block, Context, Item, Text, count
-from multiverse_worker.engines.llamacpp.cache import Holding, KvCache, NoRoomError
+from multiverse_worker.engines.llamacpp.cache import KvCache, NoRoomError
+from multiverse_worker.engines.llamacpp.index import Hit, Holding
 
 
 @dataclass(slots=True)
@@ -33,9 +34,10 @@ Feeds: TypeAlias = Generator[Feed | None, None, None]
 
 @dataclass(slots=True)
 class Loaded:
-    """Counts tokens that did not have to be computed."""
+    """What the loading of one context has found, and what it holds meanwhile."""
 
-    reused: int = 0
+    reused: int = 0  # tokens that did not have to be computed
+    apart: list[Holding] = field(default_factory=list)  # paths that are being computed
 
 
 def load(
@@ -53,16 +55,10 @@ def load(
     that it will be joined into. What stands at position `shared` and behind it is computed
     though it may be resident: a join can't use cells that siblings share.
     """
-    item, offset = 0, 0
     fresh = holding.chain == cache.root and not outer
-    part = _until(context, shared)
-    hit = cache.longest(part, holding.chain) if fresh else None
+    hit, item, offset = _found(cache, context, shared) if fresh else (None, 0, 0)
     if hit:
         cache.adopt(holding, hit)
-        item, offset = hit.item, hit.offset
-        last = part[item - 1]
-        if offset == 0 and isinstance(last, Text):  # `part` may end within a text
-            item, offset = item - 1, len(last.ids)
         before = count(context[:item]) + offset
         loaded.reused += before
         linear += before
@@ -102,12 +98,14 @@ def _block(
             loaded.reused += count(path)
         elif path:
             apart = yield from _open(cache, holding.chain)
+            loaded.apart.append(apart)
             try:
                 cache.fork(holding, apart)
                 yield from load(cache, apart, path, loaded, linear, inside)
                 cache.name(apart)
                 cache.join(holding, apart, end.position)
             finally:
+                loaded.apart.remove(apart)
                 cache.discard(apart)
         linear += count(path)
     cache.close_block(holding, block)
@@ -119,6 +117,36 @@ def _open(cache: KvCache, chain: KeyChain) -> Generator[None, None, Holding]:
             return cache.open(chain)
         except NoRoomError:
             yield None
+
+
+def _found(cache: KvCache, context: Context, shared: int | None) -> tuple[Hit | None, int, int]:
+    """The longest resident part, and where it ends: an item of the context, a token of it."""
+    part = _until(context, shared)
+    hit = cache.longest(part)
+    if hit is None:
+        return None, 0, 0
+    last = part[hit.item - 1]
+    if hit.offset == 0 and isinstance(last, Text):  # `part` may end within a text
+        return hit, hit.item - 1, len(last.ids)
+    return hit, hit.item, hit.offset
+
+
+def cells_to_load(cache: KvCache, context: Context, shared: int | None) -> int:
+    """Cells that `load` would take of those that are free or idle now; an estimate from above."""
+    hit, item, offset = _found(cache, context, shared)
+    chain = hit.chain if hit else cache.root
+    idle = hit is not None and hit.holding.pins == 0
+    cells = count(context[:item]) + offset if idle else 0
+    for step in context[item:]:
+        if isinstance(step, Text):
+            cells += len(step.ids) - offset
+            chain = after((Text(step.ids[offset:]),), chain)
+            offset = 0
+        else:
+            ends = [(path, after(path, chain).end) for path in step.paths]
+            cells += sum(count(path) for path, end in ends if cache.find(end) is None)
+            chain = chain.block(step)
+    return cells
 
 
 def _until(context: Context, position: int | None) -> Context:

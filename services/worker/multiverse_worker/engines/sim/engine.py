@@ -25,6 +25,7 @@ from multiverse_worker.contract import (
     Finish,
     FinishReason,
     Load,
+    RequestId,
     Start,
     TopLogprobs,
     Update,
@@ -88,7 +89,7 @@ class SimEngine(Engine):
         self._branches: dict[BranchId, Branch] = {}
         self._running: list[Branch] = []  # oldest request first
         self._waiting: list[Branch] = []  # likewise
-        self._ages: dict[str, int] = {}
+        self._ages: dict[RequestId, int] = {}
         self._arrivals = 0
         self._updates: list[Update] = []
 
@@ -106,7 +107,7 @@ class SimEngine(Engine):
             self._updates.append(Update(start.branch, finish=finish))
             return
         self._arrivals += 1
-        age = self._ages.setdefault(start.request, self._arrivals)
+        age = self._ages.setdefault(start.owner, self._arrivals)
         script = self._source.script(start, context)
         branch = Branch(start, context, (age, self._arrivals), script)
         self._branches[start.branch] = branch
@@ -116,8 +117,8 @@ class SimEngine(Engine):
         if branch in self._branches:
             self._retire(self._branches[branch], Finish(FinishReason.ABORTED))
 
-    def release(self, lease: str) -> None:
-        ended = self._leases.end(lease)
+    def release(self, lease: str, stream: int) -> None:
+        ended = self._leases.end(lease, stream)
         if ended:
             self.cache.unpin(ended.held)
 
@@ -148,7 +149,7 @@ class SimEngine(Engine):
         if abs(now - self._leases_checked) < LEASE_CHECK_S:
             return
         self._leases_checked = now
-        live = {branch.start.request for branch in self._branches.values()}
+        live = {branch.start.owner for branch in self._branches.values()}
         for lease in self._leases.expired(live):
             self.cache.unpin(lease.held)
         if len(self._ages) > 64 + 2 * (len(live) + len(self._leases)):
@@ -172,7 +173,7 @@ class SimEngine(Engine):
 
     def drop_cached(self) -> None:
         for lease in self._leases:
-            self.release(lease.id)
+            self.release(lease.id, lease.request.stream)
         self.cache.drop_idle()
 
     def close(self) -> None:
@@ -247,7 +248,7 @@ class SimEngine(Engine):
         branch.advance()
         if loading and branch.decoding:  # what it was joined from is not needed any more
             for lease in branch.start.consumes:
-                self.release(lease)
+                self.release(lease, branch.start.branch.stream)
 
     def _duration(self, batch: Batch) -> float:
         """Seconds that computing a batch takes."""
@@ -296,7 +297,7 @@ class SimEngine(Engine):
         assert branch.holding is not None
         reused, end = branch.holding.reused, branch.settle()
         context, key = branch.final_context, end.chain.end
-        lease = self._leases.grant(end, start.request, start.branch.stream, key, context)
+        lease = self._leases.grant(end, start, key, context)
         finish = Finish(
             reason=ending.reason,
             stop=ending.stop,
@@ -335,11 +336,11 @@ class SimEngine(Engine):
         if self._running[-1] is not oldest:
             self._requeue(self._running[-1])
             return True
-        return self._revoke(self._leases.of_request(oldest.start.request) or list(self._leases))
+        return self._revoke(self._leases.of_request(oldest.start.owner) or list(self._leases))
 
     def _revoke(self, leases: list[Lease[Segment]]) -> bool:
         for lease in leases:
-            self.release(lease.id)
+            self.release(lease.id, lease.request.stream)
         return bool(leases)
 
     def _requeue(self, branch: Branch) -> None:

@@ -1,0 +1,118 @@
+"""Finds resident contexts by content key, and by token ids from the last key on.
+
+Knows keys and tokens. Must not know what a holding's sequence is for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from multiverse_shared.keys import KeyChain
+from multiverse_shared.tree import Context, Text
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """A context whose KV is resident in one sequence."""
+
+    sequence: int
+    chain: KeyChain  # key and next position of all that is held
+    ids: list[int] = field(default_factory=list)  # of the spine's texts
+    positions: list[int] = field(default_factory=list)  # of the same tokens, ascending
+    names: dict[bytes, int] = field(default_factory=dict)  # content key -> next position
+    pins: int = 0  # branches and leases; 0: idle, may be evicted
+    used: int = 0  # when it was last touched
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """The longest part of a context that a holding has."""
+
+    holding: Holding
+    chain: KeyChain  # of that part
+    item: int  # it ends in this item of the context ...
+    offset: int  # ... before this token of it
+
+
+class KeyIndex:
+    """Content key -> the holdings that have exactly that context in them, from their beginning."""
+
+    def __init__(self, root: KeyChain) -> None:
+        self._root = root
+        self._holdings: dict[bytes, dict[int, Holding]] = {}
+
+    def __len__(self) -> int:
+        return len(self._holdings)
+
+    def add(self, holding: Holding, key: bytes, position: int) -> None:
+        holding.names[key] = position
+        self._holdings.setdefault(key, {})[holding.sequence] = holding
+
+    def remove(self, holding: Holding) -> None:
+        """Forget all names of a holding."""
+        for key in holding.names:
+            entry = self._holdings[key]
+            del entry[holding.sequence]
+            if not entry:
+                del self._holdings[key]
+
+    def named(self, key: bytes) -> Iterator[Holding]:
+        return iter(self._holdings.get(key, {}).values())
+
+    def longest(
+        self, context: Context, chain: KeyChain, resident: Collection[Holding]
+    ) -> Hit | None:
+        """The longest part of `context` (normal form), which continues `chain`, among `resident`.
+
+        Named places are chunk borders, ends of runs and closed blocks; from the last named
+        place on, token ids are compared.
+        """
+        best: tuple[KeyChain, int, int] | None = None
+        for number, part in enumerate(context):
+            if isinstance(part, Text):
+                offset = 0
+                for link in chain.text(part.ids):
+                    offset += link.position - chain.position
+                    chain = link
+                    if link.end in self._holdings:
+                        best = (link, number, offset)
+            else:
+                chain = chain.block(part)
+                if chain.end in self._holdings:
+                    best = (chain, number + 1, 0)
+        if best is None and not resident:
+            return None
+        chain, number, offset = best or (self._root, 0, 0)
+        holders = self._holdings[chain.end].values() if best else resident
+        return self._extended(list(holders), chain, context, number, offset)
+
+    def _extended(
+        self, holders: list[Holding], chain: KeyChain, context: Context, number: int, offset: int
+    ) -> Hit | None:
+        """Of `holders`, all of which have `chain`, the one that goes on longest as `context`."""
+        if number < len(context) and isinstance(context[number], Text):
+            text = context[number]
+            if isinstance(text, Text) and offset == len(text.ids):
+                number, offset = number + 1, 0
+        item = context[number] if number < len(context) else None
+        rest = item.ids[offset:] if isinstance(item, Text) else ()
+        lengths = [_common(holding, chain.position, rest) for holding in holders]
+        best = max(range(len(holders)), key=lambda index: (lengths[index], holders[index].used))
+        length = lengths[best]
+        if length == 0 and chain == self._root:
+            return None
+        links = chain.text(rest[:length])
+        return Hit(holders[best], links[-1] if links else chain, number, offset + length)
+
+
+def _common(holding: Holding, position: int, ids: tuple[int, ...]) -> int:
+    """How many of `ids` the holding has at consecutive positions from `position` on."""
+    at = bisect_left(holding.positions, position)
+    length = 0
+    for index, wanted in zip(range(at, len(holding.ids)), ids, strict=False):
+        if holding.positions[index] != position + length or holding.ids[index] != wanted:
+            break
+        length += 1
+    return length

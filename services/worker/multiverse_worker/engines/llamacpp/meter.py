@@ -1,0 +1,61 @@
+"""Counts what the steps of an engine did. Knows no branch by name."""
+
+from __future__ import annotations
+
+import time
+
+from multiverse_worker.contract import Load, Totals
+from multiverse_worker.engines.llamacpp.admission import Batch
+from multiverse_worker.engines.llamacpp.cache import KvCache
+from multiverse_worker.engines.llamacpp.pressure import Pressure
+from multiverse_worker.engines.llamacpp.roster import Roster
+
+
+class Meter:
+    """One per engine."""
+
+    def __init__(self) -> None:
+        self.failed_steps = 0
+        self.reused = 0
+        self._steps = self._decoded = self._prefilled = 0
+        self._step_tokens, self._step_s = 0, 0.0
+
+    def computed(self, batch: Batch) -> None:
+        """To be called before the branches of the batch go on."""
+        for branch, size in batch:
+            if branch.decoding:
+                self._decoded += size
+            else:
+                self._prefilled += size
+                branch.to_load = max(0, branch.to_load - size)
+
+    def stepped(self, batch: Batch, begun: float) -> None:
+        """A step is over that began at `begun`, by `time.perf_counter`."""
+        self._steps += 1
+        self._step_tokens = sum(size for _, size in batch)
+        self._step_s = time.perf_counter() - begun
+
+    def load(self, roster: Roster, cache: KvCache, pressure: Pressure) -> Load:
+        running = len(roster.admitted)
+        census = cache.ledger.census
+        return Load(
+            running=running,
+            waiting=len(roster) - running,
+            leases=len(roster.leases),
+            kv_cells_free=census.free,
+            kv_cells=cache.ledger.total,
+            kv_cells_idle=census.idle,
+            kv_cells_leased=census.leased,
+            step_tokens=self._step_tokens,
+            step_s=self._step_s,
+            totals=Totals(
+                steps=self._steps,
+                decoded_tokens=self._decoded,
+                prefilled_tokens=self._prefilled,
+                reused_tokens=self.reused,
+                evictions=cache.evictions,
+                revocations=pressure.revocations,
+                preemptions=pressure.preemptions,
+                failed_steps=self.failed_steps,
+            ),
+        )
