@@ -7,6 +7,7 @@ the oracle here computes, or something visibly else; there is no noise and there
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,10 +20,11 @@ import numpy as np
 from multiverse_shared.tree import Context, Text
 from multiverse_worker.contract import Ids, Logits
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
-from multiverse_worker.engines.llamacpp.library import LibraryOptions, NoSlotError
+from multiverse_worker.engines.llamacpp.library import DecodeError, LibraryOptions, NoSlotError
 from tests.conformance.oracle import lay_out
 
 VOCAB = 48
+NO_SLOT = 1
 _MASK = (1 << 64) - 1
 
 
@@ -43,7 +45,10 @@ class _Cell:
 
 
 class SymbolicLibrary:
-    """Stands in for `Library`, and is as strict as llama.cpp about positions and room."""
+    """Stands in for `Library`, and is as strict as llama.cpp about positions and room.
+
+    The next batches fail with the codes in `failures`.
+    """
 
     vocab_size = VOCAB
     trained_context = 4096
@@ -53,6 +58,7 @@ class SymbolicLibrary:
         self._batch = options.batch_tokens
         self._cells: list[_Cell] = []
         self.computed = 0  # tokens
+        self.failures: deque[int] = deque()
         self.closed = False
 
     @property
@@ -63,8 +69,11 @@ class SymbolicLibrary:
         self, ids: list[int], positions: list[int], sequences: list[int], wanted: list[bool]
     ) -> list[Logits]:
         assert 0 < len(ids) <= self._batch, "a batch has 1 to batch_tokens tokens"
-        if self.used + len(ids) > self._size:
+        code = self.failures.popleft() if self.failures else 0
+        if code == NO_SLOT or self.used + len(ids) > self._size:
             raise NoSlotError
+        if code:
+            raise DecodeError(code)
         rows: list[Logits] = []
         for token, position, sequence, want in zip(ids, positions, sequences, wanted, strict=True):
             assert position == self.last_position(sequence) + 1, "a gap, or a position twice"
