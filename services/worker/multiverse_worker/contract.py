@@ -160,8 +160,10 @@ class Load:
     kv_cells: int
     kv_cells_idle: int = 0  # held for nobody: ordinary cache
     kv_cells_leased: int = 0  # held by leases, and by no running branch
+    sequences: int = 0  # of branches and leases, where the engine has a limit on them
     step_tokens: int = 0  # computed by the last step
     step_s: float = 0.0  # which took so long
+    step_ms: tuple[tuple[int, float], ...] = ()  # decoding branches (power of two), of a step
     totals: Totals = Totals()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from contextlib import ExitStack
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
@@ -31,6 +32,13 @@ async def serve(settings: WorkerSettings) -> int:
     service = Service(engine, model, settings.max_branches)
     if isinstance(engine, SimEngine):
         engine.faults.break_streams = service.break_streams
+    with ExitStack() as ending:
+        if settings.metrics_port:
+            ending.callback(service.metrics.serve(settings.host, settings.metrics_port))
+        return await _run(service, model, settings)
+
+
+async def _run(service: Service, model: ModelDirectory, settings: WorkerSettings) -> int:
     server, port = await listen(service, settings)
     log.info("worker of %s listens on %s:%d", model.name, settings.host, port)
     stop = asyncio.Event()

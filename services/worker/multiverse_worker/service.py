@@ -26,6 +26,7 @@ from multiverse_worker.contract import (
     Update,
 )
 from multiverse_worker.engine_thread import EngineThread
+from multiverse_worker.metrics import WorkerMetrics
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.outbox import Outbox
 from multiverse_worker.wire import frame_of, load_of, start_of
@@ -49,6 +50,7 @@ class Service(EngineServiceServicer):
         self._files_digest = model.files_digest
         self._max_branches = max_branches
         self._load = engine.load()
+        self.metrics = WorkerMetrics(lambda: self._load)
         self._streams = itertools.count(1)
         self._outboxes: dict[int, Outbox] = {}
         self._loop = asyncio.get_running_loop()
@@ -139,6 +141,7 @@ class Service(EngineServiceServicer):
             if outbox:
                 outbox.put(update)
         self._load = load
+        self.metrics.stepped(load)
         self._has_changed()
 
     def _has_changed(self) -> None:

@@ -26,6 +26,9 @@ class WorkerSettings(SimSettings, BaseSettings):
     )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(7071, ge=0, le=65535, description="gRPC port; 0 picks a free one")
+    metrics_port: int = Field(
+        0, ge=0, le=65535, description="Prometheus port on the same address; 0: no metrics"
+    )
     weight_type: Literal["f32", "f16", "q8_0", "q4_0"] = Field(
         "f32", description="type that safetensors are converted to; a GGUF keeps its own"
     )

@@ -118,5 +118,8 @@ def load_of(load: Load, sequence: int, draining: bool) -> pb.WatchLoadResponse:
         leases=load.leases,
         kv_cells_free=load.kv_cells_free,
         kv_cells=load.kv_cells,
+        kv_cells_idle=load.kv_cells_idle,
+        kv_cells_leased=load.kv_cells_leased,
+        step_ms=dict(load.step_ms),
         draining=draining,
     )

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import grpc
+import httpx
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
@@ -116,3 +117,25 @@ async def test_a_batch_smaller_than_the_number_of_sequences_is_refused_or_served
     async with started(environment(sequences=32, batch_tokens=16)) as process:
         said = await until_it_listens_or_ends(process)
         assert "listens on" in said or await process.wait() == 2, said
+
+
+async def test_its_metrics_are_served_when_a_port_is_set(environment: Environment) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    async with started(environment(metrics_port=port)) as process:
+        await port_of(process)
+        async with httpx.AsyncClient() as client:
+            told = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+    assert 'multiverse_worker_kv_cells{use="free"} 1024.0' in told
+    assert "multiverse_worker_step_seconds_count 0.0" in told
+
+
+async def test_a_metrics_port_that_is_taken_is_named(environment: Environment) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        async with started(environment(metrics_port=taken.getsockname()[1])) as process:
+            said = await until_it_listens_or_ends(process)
+            assert await process.wait() == 2
+    assert "MULTIVERSE_WORKER_METRICS_PORT" in said

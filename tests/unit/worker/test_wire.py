@@ -213,7 +213,16 @@ def test_a_failure_carries_its_status_and_sentence(error: MultiverseError, code:
 
 
 def test_a_load_report_carries_every_number() -> None:
-    report = load_of(Load(1, 2, 3, 4, 5), sequence=6, draining=True)
-    assert report == pb.WatchLoadResponse(
-        running=1, waiting=2, leases=3, kv_cells_free=4, kv_cells=5, sequence=6, draining=True
+    load = Load(1, 2, 3, 4, 5, kv_cells_idle=7, kv_cells_leased=8, step_ms=((1, 0.5), (4, 2.0)))
+    assert load_of(load, sequence=6, draining=True) == pb.WatchLoadResponse(
+        running=1,
+        waiting=2,
+        leases=3,
+        kv_cells_free=4,
+        kv_cells=5,
+        kv_cells_idle=7,
+        kv_cells_leased=8,
+        step_ms={1: 0.5, 4: 2.0},
+        sequence=6,
+        draining=True,
     )

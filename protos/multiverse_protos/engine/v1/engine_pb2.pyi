@@ -272,7 +272,14 @@ class WatchLoadRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class WatchLoadResponse(_message.Message):
-    __slots__ = ("sequence", "running", "waiting", "leases", "kv_cells_free", "kv_cells", "draining")
+    __slots__ = ("sequence", "running", "waiting", "leases", "kv_cells_free", "kv_cells", "draining", "kv_cells_idle", "kv_cells_leased", "step_ms")
+    class StepMsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: float
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
@@ -280,6 +287,9 @@ class WatchLoadResponse(_message.Message):
     KV_CELLS_FREE_FIELD_NUMBER: _ClassVar[int]
     KV_CELLS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    KV_CELLS_IDLE_FIELD_NUMBER: _ClassVar[int]
+    KV_CELLS_LEASED_FIELD_NUMBER: _ClassVar[int]
+    STEP_MS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     running: int
     waiting: int
@@ -287,7 +297,10 @@ class WatchLoadResponse(_message.Message):
     kv_cells_free: int
     kv_cells: int
     draining: bool
-    def __init__(self, sequence: _Optional[int] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., leases: _Optional[int] = ..., kv_cells_free: _Optional[int] = ..., kv_cells: _Optional[int] = ..., draining: bool = ...) -> None: ...
+    kv_cells_idle: int
+    kv_cells_leased: int
+    step_ms: _containers.ScalarMap[int, float]
+    def __init__(self, sequence: _Optional[int] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., leases: _Optional[int] = ..., kv_cells_free: _Optional[int] = ..., kv_cells: _Optional[int] = ..., draining: bool = ..., kv_cells_idle: _Optional[int] = ..., kv_cells_leased: _Optional[int] = ..., step_ms: _Optional[_Mapping[int, float]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("grace_s",)

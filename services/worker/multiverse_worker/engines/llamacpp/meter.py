@@ -10,6 +10,8 @@ from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.pressure import Pressure
 from multiverse_worker.engines.llamacpp.roster import Roster
 
+_WEIGHT = 0.1  # of the latest step in the mean for its size
+
 
 class Meter:
     """One per engine."""
@@ -19,9 +21,12 @@ class Meter:
         self.reused = 0
         self._steps = self._decoded = self._prefilled = 0
         self._step_tokens, self._step_s = 0, 0.0
+        self._only_decodes = False
+        self._step_ms: dict[int, float] = {}
 
     def computed(self, batch: Batch) -> None:
         """To be called before the branches of the batch go on."""
+        self._only_decodes = all(branch.decoding and size == 1 for branch, size in batch)
         for branch, size in batch:
             if branch.decoding:
                 self._decoded += size
@@ -34,6 +39,11 @@ class Meter:
         self._steps += 1
         self._step_tokens = sum(size for _, size in batch)
         self._step_s = time.perf_counter() - begun
+        if batch and self._only_decodes:
+            size = 1 << (len(batch) - 1).bit_length()
+            now = self._step_s * 1000
+            mean = self._step_ms.get(size, now)
+            self._step_ms[size] = mean + _WEIGHT * (now - mean)
 
     def load(self, roster: Roster, cache: KvCache, pressure: Pressure) -> Load:
         running = len(roster.admitted)
@@ -46,8 +56,10 @@ class Meter:
             kv_cells=cache.ledger.total,
             kv_cells_idle=census.idle,
             kv_cells_leased=census.leased,
+            sequences=cache.sequences - cache.sequences_to_be_had,
             step_tokens=self._step_tokens,
             step_s=self._step_s,
+            step_ms=tuple(sorted(self._step_ms.items())),
             totals=Totals(
                 steps=self._steps,
                 decoded_tokens=self._decoded,
