@@ -26,8 +26,13 @@ STEP_MS ?= 88
 EXAMPLES ?= 100000
 SEED ?= 20261129
 TOKENS ?= 12000000
+REQUESTS ?= 1000
+CANCELLED ?= 300
+PRESSED ?= 16
+PROMPT_TOKENS ?= 8192
+PATHS ?= 8
 
-.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling bench-language bench-forkjoin bench-sim train-tiny
+.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -83,6 +88,15 @@ bench-forkjoin: setup-all ## fork and join against serial runs, the bound of ste
 
 bench-sim: setup-all ## tokens a second that a simulator tells over one stream (MODEL, BRANCHES, SEED)
 	@$(BIN)/python -m tests.bench.sim_relay --model $(MODEL) --branches $(BRANCHES) --seed $(SEED)
+
+soak: setup-all ## many requests, a part given up at random moments: nothing may leak (REQUESTS, CANCELLED, SEED)
+	@$(BIN)/python -m tests.reliability.soak --model $(MODEL) --requests $(REQUESTS) --cancelled $(CANCELLED) --seed $(SEED)
+
+pressure: setup-all ## forking requests in a pool of 1.2 times the largest: same tokens, no stall (PRESSED, SEED)
+	@$(BIN)/python -m tests.reliability.pressure --model $(MODEL) --requests $(PRESSED) --seed $(SEED)
+
+long-context: setup-all ## a long prompt with many paths: seconds and peak memory (PROMPT_TOKENS, PATHS)
+	@$(BIN)/python -m tests.reliability.long_context --prompt-tokens $(PROMPT_TOKENS) --paths $(PATHS)
 
 train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
 	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)

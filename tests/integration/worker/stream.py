@@ -21,7 +21,8 @@ def text(*ids: int) -> pb.Item:
 class Stream:
     """Sends commands and collects what each branch said."""
 
-    def __init__(self, stub: EngineServiceStub) -> None:
+    def __init__(self, stub: EngineServiceStub, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
         self.call: grpc.aio.StreamStreamCall = stub.Run()
         self.frames: list[pb.RunResponse] = []
         self.ids: dict[int, list[int]] = {}
@@ -40,7 +41,7 @@ class Stream:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Read frames until the condition holds."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self._patience_s):
             while not condition():
                 frame = await self.call.read()
                 assert frame is not grpc.aio.EOF, "the worker ended the stream"
