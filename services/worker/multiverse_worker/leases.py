@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from multiverse_shared.tree import Context
-from multiverse_worker.contract import RequestId
+from multiverse_worker.contract import BranchId, RequestId, Start
 
 LOST_STREAM_GRACE_S = 5.0
 QUIET_REQUEST_S = 60.0
@@ -27,6 +27,8 @@ class Lease(Generic[T]):
 
     id: str
     held: T
+    branch: BranchId
+    block: BranchId | None  # the branch whose block `branch` was a path of
     request: RequestId
     key: bytes  # content key of the leased context
     context: Context
@@ -42,9 +44,11 @@ class LeaseBook(Generic[T]):
     _leases: dict[str, Lease[T]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def grant(self, held: T, request: RequestId, key: bytes, context: Context) -> Lease[T]:
-        name = f"{request.stream}-{next(self._numbers)}"
-        lease = Lease(name, held, request, key, context, self.clock())
+    def grant(self, held: T, start: Start, key: bytes, context: Context) -> Lease[T]:
+        """A lease for the branch that `start` began, which has ended with `context`."""
+        name = f"{start.branch.stream}-{next(self._numbers)}"
+        of = (start.branch, start.block, start.owner)
+        lease = Lease(name, held, *of, key, context, self.clock())
         self._leases[lease.id] = lease
         return lease
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from multiverse_shared.tree import Text
-from multiverse_worker.contract import RequestId
+from multiverse_worker.contract import BranchId, RequestId, Start
 from multiverse_worker.leases import (
     LOST_STREAM_GRACE_S,
     QUIET_REQUEST_S,
@@ -36,7 +36,8 @@ class Book:
         self.leases: LeaseBook[str] = LeaseBook(self.clock)
 
     def grant(self, held: str, request: str = "r", stream: int = 1) -> Lease[str]:
-        return self.leases.grant(held, RequestId(stream, request), held.encode(), (Text((1,)),))
+        start = Start(BranchId(stream, 0), request, (), 0)
+        return self.leases.grant(held, start, held.encode(), (Text((1,)),))
 
     def expired_after(self, seconds: float, *live: str, stream: int = 1) -> list[str]:
         self.clock.now += seconds

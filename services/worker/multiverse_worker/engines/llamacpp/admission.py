@@ -41,6 +41,8 @@ class Admission:
                 return
 
     def _enter(self, branch: Branch, *, oldest: bool) -> bool:
+        if self._cache.sequences_to_be_had <= branch.preempted:
+            self._pressure.folding.fold()
         spare = self._spare(branch)
         if spare < 0 and not oldest:  # the next line costs something
             return False

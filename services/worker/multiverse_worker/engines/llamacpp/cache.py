@@ -7,7 +7,7 @@ and sequences. Must not know branches or scheduling.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Block, Context
@@ -55,6 +55,11 @@ class KvCache:
     def lease(self, holding: Holding) -> None:
         """The pin of a running branch becomes that of a lease."""
         self.ledger.use(holding.sequence, Use.LEASED)
+
+    def pin(self, holding: Holding) -> None:
+        """One more pin on what is pinned already."""
+        assert holding.pins > 0, "what is idle can't be pinned"
+        holding.pins += 1
 
     def unpin(self, holding: Holding) -> None:
         """Drop one pin; without pins the holding is ordinary cache."""
@@ -126,6 +131,36 @@ class KvCache:
         for key, position in source.names.items():
             self._index.add(target, key, position)
 
+    def fold(self, target: Holding, source: Holding, before: KeyChain) -> bool:
+        """Let `target` hold the path of `source`, too; both follow `before`.
+
+        What `target` held as spine behind `before` becomes a folded path. Folded paths can only
+        be joined together. False, and nothing has changed, when the two have a cell in common
+        there or hold the same path. `source` stays as it is.
+        """
+        for holding in (target, source):
+            if not holding.folded:
+                holding.folded = {self.name(holding): holding.chain.position}
+        start, stop = before.position, max(source.folded.values())
+        if source.folded.keys() & target.folded.keys():
+            return False
+        if self.ledger.share(source.sequence, target.sequence, start, stop):
+            return False
+        self._copy(source, target, start, stop)
+        target.folded |= source.folded
+        self._index.cut(target, start)
+        target.chain = before
+        return True
+
+    def folded(self, keys: Collection[bytes], apart_from: Sequence[Holding] = ()) -> Holding | None:
+        """A holding of folded paths all of which are among `keys`, as in `find`."""
+        for holding in self:
+            if len(holding.folded) > 1 and holding.folded.keys() <= set(keys):
+                start, stop = holding.chain.position, max(holding.folded.values())
+                if not self._shares(holding, apart_from, start, stop):
+                    return holding
+        return None
+
     def close_block(self, holding: Holding, block: Block) -> None:
         """All paths of `block` are joined: go on behind it."""
         holding.chain = holding.chain.block(block)
@@ -145,12 +180,15 @@ class KvCache:
         It shares no cell at positions [start, stop) with any of `apart_from`.
         """
         for holding in self._index.named(key):
-            if not any(
-                self.ledger.share(holding.sequence, other.sequence, start, stop)
-                for other in apart_from
-            ):
+            if not self._shares(holding, apart_from, start, stop):
                 return holding
         return None
+
+    def _shares(self, holding: Holding, others: Sequence[Holding], start: int, stop: int) -> bool:
+        """Whether it has a cell at positions [start, stop) in common with any of `others`."""
+        return any(
+            self.ledger.share(holding.sequence, other.sequence, start, stop) for other in others
+        )
 
     def longest(self, context: Context) -> Hit | None:
         """The longest resident part of `context` (normal form), from its beginning."""

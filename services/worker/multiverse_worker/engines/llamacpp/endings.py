@@ -33,7 +33,7 @@ class Endings:
         assert holding is not None
         key = self._cache.name(holding)
         context = branch.present_context
-        lease = self._roster.leases.grant(holding, start.owner, key, context)
+        lease = self._roster.leases.grant(holding, start, key, context)
         self._cache.lease(holding)
         finish = Finish(
             ending.reason,

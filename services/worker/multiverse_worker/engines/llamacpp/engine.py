@@ -186,7 +186,7 @@ class LlamaCppEngine(Engine):
                 self._meter.reused += branch.loaded.reused
                 branch.loaded_all()
             else:
-                if branch.feed is None and not self._pressure.relieve(branch):
+                if branch.feed is None and not self._pressure.free_sequence(branch):
                     self._endings.wait(branch)
                     return False
         return True

@@ -22,6 +22,7 @@ class Holding:
     ids: list[int] = field(default_factory=list)  # of the spine's texts
     positions: list[int] = field(default_factory=list)  # of the same tokens, ascending
     names: dict[bytes, int] = field(default_factory=dict)  # content key -> next position
+    folded: dict[bytes, int] = field(default_factory=dict)  # the same of paths behind the spine
     pins: int = 0  # branches and leases; 0: idle, may be evicted
     used: int = 0  # when it was last touched
 
@@ -53,10 +54,21 @@ class KeyIndex:
     def remove(self, holding: Holding) -> None:
         """Forget all names of a holding."""
         for key in holding.names:
-            entry = self._holdings[key]
-            del entry[holding.sequence]
-            if not entry:
-                del self._holdings[key]
+            self._drop(holding, key)
+
+    def cut(self, holding: Holding, position: int) -> None:
+        """Its spine ends before `position` now: forget names and ids from there on."""
+        for key in [key for key, at in holding.names.items() if at > position]:
+            del holding.names[key]
+            self._drop(holding, key)
+        kept = bisect_left(holding.positions, position)
+        del holding.ids[kept:], holding.positions[kept:]
+
+    def _drop(self, holding: Holding, key: bytes) -> None:
+        entry = self._holdings[key]
+        del entry[holding.sequence]
+        if not entry:
+            del self._holdings[key]
 
     def named(self, key: bytes) -> Iterator[Holding]:
         return iter(self._holdings.get(key, {}).values())

@@ -90,8 +90,14 @@ def _block(
     cache.name(holding)
     inside = (*outer, holding)
     start = holding.chain.position
-    for path in block.paths:
-        end = after(path, holding.chain)
+    ends = [after(path, holding.chain) for path in block.paths]
+    joined = _join_folded(cache, holding, ends, inside)
+    for path, end in zip(block.paths, ends, strict=True):
+        if path and end.end in joined:
+            joined.remove(end.end)  # another path of the same name has cells of its own
+            loaded.reused += count(path)
+            linear += count(path)
+            continue
         resident = cache.find(end.end, inside, start, end.position) if path else None
         if resident:
             cache.join(holding, resident, end.position)
@@ -111,6 +117,17 @@ def _block(
     cache.close_block(holding, block)
 
 
+def _join_folded(
+    cache: KvCache, holding: Holding, ends: list[KeyChain], inside: tuple[Holding, ...]
+) -> set[bytes]:
+    """Join those paths that one sequence holds together; their keys."""
+    folded = cache.folded([end.end for end in ends], inside)
+    if folded is None:
+        return set()
+    cache.join(holding, folded, max(folded.folded.values()))
+    return set(folded.folded)
+
+
 def _open(cache: KvCache, chain: KeyChain) -> Generator[None, None, Holding]:
     while True:
         try:
@@ -121,7 +138,7 @@ def _open(cache: KvCache, chain: KeyChain) -> Generator[None, None, Holding]:
 
 def _found(cache: KvCache, context: Context, shared: int | None) -> tuple[Hit | None, int, int]:
     """The longest resident part, and where it ends: an item of the context, a token of it."""
-    part = _until(context, shared)
+    part = until(context, shared)
     hit = cache.longest(part)
     if hit is None:
         return None, 0, 0
@@ -143,13 +160,16 @@ def cells_to_load(cache: KvCache, context: Context, shared: int | None) -> int:
             chain = after((Text(step.ids[offset:]),), chain)
             offset = 0
         else:
-            ends = [(path, after(path, chain).end) for path in step.paths]
-            cells += sum(count(path) for path, end in ends if cache.find(end) is None)
+            ends = {after(path, chain).end: path for path in step.paths}
+            folded = cache.folded(ends)
+            held = folded.folded if folded else {}
+            missing = [end for end in ends if end not in held and cache.find(end) is None]
+            cells += sum(count(ends[end]) for end in missing)
             chain = chain.block(step)
     return cells
 
 
-def _until(context: Context, position: int | None) -> Context:
+def until(context: Context, position: int | None) -> Context:
     """The part of a context that stands before a position of its spine."""
     if position is None:
         return context

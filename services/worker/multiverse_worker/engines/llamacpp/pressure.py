@@ -1,6 +1,7 @@
 """Who gives way when cells or sequences run out.
 
-Idle contexts go first, the one touched longest ago (the cache does that by itself). When a
+Idle contexts go first, the one touched longest ago (the cache does that by itself). Where it is
+sequences that run out, finished paths are folded (`folding`), which costs nothing. When a
 branch cannot go on with all of them evicted, memory is taken from those behind it:
 
 1. leases of streams that are lost: nobody can use them;
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from multiverse_worker.engines.llamacpp.branch import Branch
 from multiverse_worker.engines.llamacpp.cache import KvCache
+from multiverse_worker.engines.llamacpp.folding import Folding
 from multiverse_worker.engines.llamacpp.index import Holding
 from multiverse_worker.engines.llamacpp.roster import Roster
 from multiverse_worker.leases import Lease
@@ -29,8 +31,13 @@ class Pressure:
     def __init__(self, roster: Roster, cache: KvCache) -> None:
         self._roster = roster
         self._cache = cache
+        self.folding = Folding(roster, cache)
         self.revocations = 0
         self.preemptions = 0
+
+    def free_sequence(self, branch: Branch) -> bool:
+        """The same for a sequence: first of all, finished paths are folded into one."""
+        return self.folding.fold() or self.relieve(branch)
 
     def relieve(self, branch: Branch) -> bool:
         """Take something from those behind `branch`; false when there is nothing to take."""
