@@ -17,7 +17,7 @@ BATCH = 8
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    with symbolic_engine(batch_tokens=BATCH, sequences=BATCH) as engine:
+    with symbolic_engine(batch_tokens=BATCH, sequences=4 * BATCH) as engine:
         yield Client(engine)
 
 
@@ -54,7 +54,7 @@ def test_an_older_branch_that_loads_has_its_share_of_a_batch_full_of_younger_tok
 ) -> None:
     first = client.start(text(1), request="old", max_tokens=1)
     client.outcome(first)
-    decoding(client, BATCH - 1)
+    decoding(client, BATCH)
     loading = client.start(prompt(9, 40), request="old", max_tokens=1)
     begun = client.steps
     client.outcome(loading)

@@ -140,6 +140,39 @@ def test_the_leases_of_the_youngest_request_go_first() -> None:
         assert young.lease not in held
 
 
+def test_leases_of_a_lost_stream_go_before_those_of_younger_requests() -> None:
+    with symbolic_engine(kv_cells=256) as engine:
+        client, other = Client(engine), Client(engine, stream=2)
+        other.run(text(*[1] * 80), request="old")
+        client.run(text(5), request="middle")
+        young = client.run(text(*[3] * 80), request="young").finish
+        engine.lose_stream(2)
+        client.run(text(*[4] * 120), request="middle")
+        assert young.lease in {lease.id for lease in engine.roster.leases}
+        assert engine.load().totals.revocations == 1
+
+
+def test_two_routers_may_use_one_name_for_their_requests() -> None:
+    """The later one is younger, and its leases go first."""
+    with symbolic_engine(kv_cells=256) as engine:
+        client, other = Client(engine), Client(engine, stream=2)
+        old = client.run(text(*[1] * 80), request="same").finish
+        young = other.run(text(*[2] * 80), request="same").finish
+        client.run(text(*[3] * 120), request="same")
+        held = {lease.id for lease in engine.roster.leases}
+        assert old.lease in held
+        assert young.lease not in held
+
+
+def test_a_stream_can_neither_release_nor_consume_the_leases_of_another_one() -> None:
+    with symbolic_engine() as engine:
+        client, other = Client(engine), Client(engine, stream=2)
+        lease = client.run(text(1, 2)).finish.lease
+        other.release(lease)
+        other.run(text(1, 2), consumes=(lease,))
+        assert lease in {lease.id for lease in engine.roster.leases}
+
+
 def test_the_oldest_request_is_not_slowed_by_younger_ones() -> None:
     steps = []
     for others in (0, 5):
@@ -214,3 +247,15 @@ def test_penalties_survive_branches_that_are_put_back_and_computed_again() -> No
     cells = int(1.3 * largest_tree())
     assert run_answers(6, sampling=sampling, sequences=5, kv_cells=cells, batch_tokens=16) == quiet
     assert run_answers(6, sampling=replace(sampling, frequency_penalty=0.0)) != quiet
+
+
+def test_idle_contexts_keep_to_their_cap_when_what_shared_their_cells_is_forgotten() -> None:
+    with symbolic_engine(kv_cells=256) as engine:
+        client = Client(engine)
+        prompt = text(*[1] * 60)
+        client.release(client.run(prompt).finish.lease)
+        longer = client.run(prompt, text(2)).finish
+        client.release(client.run(text(*[3] * 50)).finish.lease)
+        assert engine.load().kv_cells_idle == 50
+        client.run(text(4), consumes=(longer.lease,))
+        assert engine.load().kv_cells_idle <= 64
