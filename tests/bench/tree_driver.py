@@ -135,7 +135,7 @@ class Driver:
         seconds = self.clock() - began
         self.first_conclusion_s = self._first_token[end] - joined
         for lease in (finish.lease, resident):
-            self.engine.release(lease)
+            self.engine.release(lease, STREAM)
         return seconds
 
     def client_side(self, tree: Tree) -> float:
@@ -153,7 +153,7 @@ class Driver:
         leases.append(self.until([end])[end].lease)
         seconds = self.clock() - began
         for lease in (*leases, resident):
-            self.engine.release(lease)
+            self.engine.release(lease, STREAM)
         return seconds
 
     def step_time(self, context: int, branches: int, steps: int, vocab: int) -> float:
@@ -165,7 +165,7 @@ class Driver:
         ids = [tuple(rng.randrange(vocab) for _ in range(steps + 3)) for _ in range(branches)]
         ended = self.until([self.start((Text(shared + i[:1]),), i[1:]) for i in ids])
         for lease in (resident, *(finish.lease for finish in ended.values())):
-            self.engine.release(lease)
+            self.engine.release(lease, STREAM)
         return sorted(self.step_seconds)[len(self.step_seconds) // 2]
 
     def sampled_steps(self, branches: int, steps: int, sampling: Sampling, vocab: int) -> float:
@@ -175,14 +175,15 @@ class Driver:
         self._begin()
         started = [self.start(p, (), max_tokens=steps, sampling=sampling) for p in prompts]
         for finish in self.until(started).values():
-            self.engine.release(finish.lease)
+            self.engine.release(finish.lease, STREAM)
         return sum(self.step_seconds[1:])  # the first one reads the prompts
 
     def fill(self, cells: int, vocab: int, length: int = 512) -> None:
         """Leave idle contexts of that many cells in the cache."""
         rng = random.Random(cells)
         for _ in range(cells // length):
-            self.engine.release(self._prefill(tuple(rng.randrange(vocab) for _ in range(length))))
+            lease = self._prefill(tuple(rng.randrange(vocab) for _ in range(length)))
+            self.engine.release(lease, STREAM)
 
     def _prefill(self, ids: tuple[int, ...]) -> str:
         branch = self.start((Text(ids),), ())

@@ -25,6 +25,7 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import GenerateBody, Message, answer_request
+from multiverse_router.context_seal import ContextSeal
 from multiverse_router.request import AnswerRequest
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
@@ -67,6 +68,7 @@ class Rig:
             body.max_tokens,
             self.answers.model,
             self.settings,
+            self.answers.seal,
         )
 
     async def watch(self, stub: EngineServiceStub) -> None:
@@ -130,13 +132,14 @@ async def rig(model: Path, **settings: str) -> AsyncIterator[Rig]:
     """Connected and ready."""
     with worker(model, settings) as (_, port, metrics_port):
         address = f"127.0.0.1:{port}"
-        link = WorkerLink(address, 64)
+        router = RouterSettings(worker=address, max_requests=1024)
+        link = WorkerLink(router)
         made = Rig(
             link,
-            Answers(link, max_requests=1024),
+            Answers(link, router.max_requests, ContextSeal.of("")),
             address,
             f"http://127.0.0.1:{metrics_port}/metrics",
-            RouterSettings(worker=address),
+            router,
         )
         async with grpc.aio.insecure_channel(address) as channel:
             stub = EngineServiceStub(channel)

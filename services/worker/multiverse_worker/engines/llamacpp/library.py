@@ -39,7 +39,7 @@ class NoSlotError(Exception):
     """The KV pool has no room for the batch; nothing was computed."""
 
 
-class DecodeError(Exception):
+class DecodeError(RuntimeError):
     """The library refused the batch, or failed to compute it; nothing of it is in the pool."""
 
     def __init__(self, code: int) -> None:
