@@ -89,8 +89,7 @@ class LlamaCppEngine(Engine):
     # -- contract ----------------------------------------------------------------------------
 
     def start(self, start: Start) -> None:
-        running = self.roster.get(start.branch)
-        if running:
+        if running := self.roster.get(start.branch):
             error = InvalidRequest("the branch runs already; use a new number", field="branch")
             self._endings.fail(running, error)
             return
@@ -105,13 +104,11 @@ class LlamaCppEngine(Engine):
         self.roster.add(start, context, fork)
 
     def abort(self, branch: BranchId) -> None:
-        running = self.roster.get(branch)
-        if running:
+        if running := self.roster.get(branch):
             self._endings.abort(running)
 
     def release(self, lease: str, stream: int) -> None:
-        ended = self.roster.leases.end(lease, stream)
-        if ended:
+        if ended := self.roster.leases.end(lease, stream):
             self.cache.unpin(ended.held)
 
     def lose_stream(self, stream: int) -> None:
@@ -236,8 +233,6 @@ class LlamaCppEngine(Engine):
         branch.feed = None
         if feed.draws:
             self._endings.updates.append(branch.draw(rows[-1]))
-
-    # -- what can go wrong ----------------------------------------------------------------
 
     def _no_slot(self, oldest: Branch) -> None:
         """The library sees less room than the books: make some, and try again next step."""
