@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.contract import Load
@@ -139,7 +140,8 @@ class Faults:
     def reported(self, load: Load) -> Load:
         """The load that is told."""
         for armed in self._due(FaultKind.LIE_LOAD):
-            load = replace(load, **armed.fault.lies)
+            lies: dict[str, Any] = armed.fault.lies
+            load = replace(load, **lies)
         return load
 
     def _due(self, *kinds: FaultKind) -> list[_Armed]:
