@@ -86,7 +86,7 @@ def test_the_account_tells_branches_leases_and_idle_cache_apart() -> None:
     client = Client(engine)
     client.run(text(*range(10)))
     idle = client.run(text(*range(20, 25))).finish
-    engine.release(idle.lease)
+    engine.release(idle.lease, 1)
     client.start(text(1, 2), max_tokens=50)
     client.step()
     assert engine.account() == (4096 - 17, 2, 10, 5)
@@ -97,7 +97,7 @@ def test_what_is_idle_goes_first_and_the_oldest_of_it_before_the_rest() -> None:
     client = Client(engine)
     kept = client.run(text(*[1] * 40)).finish
     for token in (2, 3):
-        engine.release(client.run(text(*[token] * 25)).finish.lease)
+        engine.release(client.run(text(*[token] * 25)).finish.lease, 1)
     client.run(text(*[4] * 20))
     held = {lease.id for lease in engine._leases}
     assert kept.lease in held
@@ -110,7 +110,7 @@ def test_a_context_of_long_ago_goes_whole_before_a_later_one() -> None:
     client = Client(engine)
     old, later = text(*[1] * 20), text(*[3] * 20)
     for context in ((old,), (old, text(*[2] * 10)), (later,)):
-        engine.release(client.run(*context).finish.lease)
+        engine.release(client.run(*context).finish.lease, 1)
     client.run(text(*[4] * 40))
     assert client.run(later).finish.reused_tokens == 20
 

@@ -140,7 +140,7 @@ class Faults:
     def reported(self, load: Load) -> Load:
         """The load that is told."""
         for armed in self._due(FaultKind.LIE_LOAD):
-            lies: dict[str, Any] = dict(armed.fault.lies)
+            lies: dict[str, Any] = armed.fault.lies
             load = replace(load, **lies)
         return load
 
