@@ -96,11 +96,13 @@ class SimEngine(Engine):
     # -- contract ----------------------------------------------------------------------------
 
     def start(self, start: Start) -> None:
+        if running := self._branches.get(start.branch):
+            error = InvalidRequest("the branch runs already; use a new number", field="branch")
+            self._retire(running, Finish(FinishReason.FAILED, error=error))
+            return
         try:
             base = self._base(start)
             context = normalise((*base, *start.context))
-            if start.branch in self._branches:
-                raise InvalidRequest("the branch runs already; use a new number", field="branch")
             check_start(start, context, self.info)
         except MultiverseError as error:
             finish = Finish(FinishReason.FAILED, error=error)
