@@ -23,18 +23,22 @@ def check_start(start: Start, context: Context, info: EngineInfo) -> None:
         if ids and not (min(ids) >= 0 and max(ids) < info.vocab_size):
             raise InvalidRequest(f"token ids must be 0 to {info.vocab_size - 1}", field="context")
     check_sampling(start.sampling, info.vocab_size)
-    if Capability.FREE_POSITIONS not in info.capabilities and any(
-        block.path_offset or block.join_offset for block in _blocks(context)
-    ):
-        raise InvalidRequest(
-            f"{info.engine} can't repeat positions; serve the dialect with offsets 0",
-            field="context",
-        )
+    if Capability.FREE_POSITIONS not in info.capabilities:
+        if any(block.path_offset or block.join_offset for block in _blocks(context)):
+            raise InvalidRequest(
+                f"{info.engine} can't repeat positions; serve the dialect with offsets 0",
+                field="context",
+            )
+        if any(text.start is not None for text in texts(context)):
+            raise InvalidRequest(
+                f"{info.engine} can't leave positions out; use a join rule without start positions",
+                field="context",
+            )
     _check_size(start, context, info)
 
 
 def _check_size(start: Start, context: Context, info: EngineInfo) -> None:
-    tail = max([len(start.length_tail), *(len(stop.tail) for stop in start.stops)])
+    tail = longest_tail(start)
     longest = next_position(context) + start.max_tokens + tail
     cells = count(context) + start.max_tokens + tail
     if longest > info.context_length:
@@ -49,6 +53,11 @@ def _check_size(start: Start, context: Context, info: EngineInfo) -> None:
             "lower max_tokens or raise kv_cells",
             field="max_tokens",
         )
+
+
+def longest_tail(start: Start) -> int:
+    """The most that may be appended when the branch ends."""
+    return max([len(start.length_tail), *(len(stop.tail) for stop in start.stops)])
 
 
 def _blocks(context: Context) -> list[Block]:

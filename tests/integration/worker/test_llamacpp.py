@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from multiverse_shared.errors import InvalidRequest
-from multiverse_shared.tree import Block
+from multiverse_shared.tree import Block, JoinRule, Text
 from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from tests.integration.worker.served import PROMPT, Worker
 from tests.integration.worker.stream import PATIENCE_S
@@ -22,6 +22,13 @@ def test_offsets(client: Client, offset: dict[str, int]) -> None:
         error = client.run(text(1), block, text(7)).finish.error
         assert isinstance(error, InvalidRequest)
         assert "offsets" in error.message
+
+
+def test_a_text_that_says_where_it_starts_is_refused(client: Client) -> None:
+    block = Block(((text(4),), (Text((5,), start=20),)), JoinRule.RESERVE)
+    error = client.run(text(1), block, text(6)).finish.error
+    assert isinstance(error, InvalidRequest)
+    assert "start positions" in error.message
 
 
 async def test_an_engine_that_fails_is_noticed(

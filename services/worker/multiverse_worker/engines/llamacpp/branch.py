@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from multiverse_shared.tree import Context, Text, count, linearise, normalise
+from multiverse_worker.checks import longest_tail
 from multiverse_worker.contract import FinishReason, Ids, Logits, Start, Update
 from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.index import Holding
@@ -142,8 +143,3 @@ class Branch:
             self.feeds.close()
         self.feeds = self.feed = self.head = self.holding = None
         self.to_load = 0
-
-
-def longest_tail(start: Start) -> int:
-    """Tokens that may be appended at the end of a branch."""
-    return max([len(start.length_tail), *(len(stop.tail) for stop in start.stops)])

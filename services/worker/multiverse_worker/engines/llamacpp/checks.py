@@ -1,13 +1,11 @@
-"""What a start may not ask for. Refused at once, with the field and the remedy."""
+"""What this engine could never serve, beyond what no engine could (see `multiverse_worker.checks`)."""
 
 from __future__ import annotations
 
-from multiverse_shared.errors import InvalidRequest, RequestTooLarge
-from multiverse_shared.layout import next_position
-from multiverse_shared.tree import Block, Context, Text, count, texts
-from multiverse_worker.contract import EngineInfo, Ids, Start
-from multiverse_worker.engines.llamacpp.branch import longest_tail
-from multiverse_worker.sampling_check import check_sampling
+from multiverse_shared.errors import RequestTooLarge
+from multiverse_shared.tree import Block, Context
+from multiverse_worker.checks import check_start as check_for_any_engine
+from multiverse_worker.contract import EngineInfo, Start
 
 
 def check_start(start: Start, context: Context, info: EngineInfo, sequences: int) -> None:
@@ -15,41 +13,7 @@ def check_start(start: Start, context: Context, info: EngineInfo, sequences: int
 
     `context` is the whole one, in normal form.
     """
-    if not context:
-        raise InvalidRequest("the context is empty; send a token", field="context")
-    if start.max_tokens > 0 and not isinstance(context[-1], Text):
-        raise InvalidRequest("nothing follows the block; send a join header", field="context")
-    if any(not stop.keep and len(stop.ids) != 1 for stop in start.stops):
-        raise InvalidRequest("a stop that is dropped must be one id", field="stops")
-    if not all(stop.ids for stop in start.stops):
-        raise InvalidRequest("a stop needs at least one id", field="stops")
-    for ids in _all_ids(start, context):
-        if ids and not (min(ids) >= 0 and max(ids) < info.vocab_size):
-            raise InvalidRequest(f"token ids must be 0 to {info.vocab_size - 1}", field="context")
-    check_sampling(start.sampling, info.vocab_size)
-    if any(block.path_offset or block.join_offset for block in _blocks(context)):
-        raise InvalidRequest(
-            "llama.cpp can't repeat positions; serve the dialect with offsets 0", field="context"
-        )
-    _check_size(start, context, info, sequences)
-
-
-def _check_size(start: Start, context: Context, info: EngineInfo, sequences: int) -> None:
-    tail = longest_tail(start)
-    longest = next_position(context) + start.max_tokens + tail
-    if longest > info.context_length:
-        raise RequestTooLarge(
-            f"the branch may reach position {longest}, the model's context is "
-            f"{info.context_length}; lower max_tokens or shorten the prompt",
-            field="max_tokens",
-        )
-    cells = count(context) + start.max_tokens + tail
-    if cells > info.kv_cells:
-        raise RequestTooLarge(
-            f"the branch may need {cells} KV cells of {info.kv_cells}; "
-            "lower max_tokens or raise kv_cells",
-            field="max_tokens",
-        )
+    check_for_any_engine(start, context, info)
     needed = _depth(context) + 1
     if needed > sequences:
         raise RequestTooLarge(
@@ -63,16 +27,3 @@ def _depth(context: Context) -> int:
     """How deep blocks stand in one another."""
     inner = [path for item in context if isinstance(item, Block) for path in item.paths]
     return max((1 + _depth(path) for path in inner), default=0)
-
-
-def _blocks(context: Context) -> list[Block]:
-    """All blocks, nested ones included."""
-    blocks = [item for item in context if isinstance(item, Block)]
-    return blocks + [inner for block in blocks for path in block.paths for inner in _blocks(path)]
-
-
-def _all_ids(start: Start, context: Context) -> list[Ids]:
-    """Every id sequence of a command."""
-    stops = [ids for stop in start.stops for ids in (stop.ids, stop.tail)]
-    own = [start.length_tail, start.script, *start.sampling.banned]
-    return [text.ids for text in texts(context)] + stops + own
