@@ -1,4 +1,4 @@
-"""What this engine could never serve, beyond what no engine could (see `multiverse_worker.checks`)."""
+"""What this engine could never serve, beyond what no engine could (`multiverse_worker.checks`)."""
 
 from __future__ import annotations
 
