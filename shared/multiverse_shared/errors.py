@@ -4,6 +4,7 @@ MultiverseError            500  INTERNAL
 |- InvalidRequest          400  INVALID_ARGUMENT      names the field and the remedy
 |  |- InvalidDialect
 |  `- InvalidModel
+|- Unauthenticated         401  UNAUTHENTICATED       no key, or one that is not known
 |- RequestTooLarge         413  OUT_OF_RANGE
 |- NotFound                404  NOT_FOUND             an unknown model, base or lease
 |- CapacityExceeded        429  RESOURCE_EXHAUSTED
@@ -35,6 +36,10 @@ class InvalidDialect(InvalidRequest):
 
 class InvalidModel(InvalidRequest):
     """A model directory or file cannot be served as it is."""
+
+
+class Unauthenticated(MultiverseError):
+    """The caller has to show a key that is known here."""
 
 
 class RequestTooLarge(MultiverseError):
@@ -69,6 +74,7 @@ class Status:
 STATUSES: dict[type[MultiverseError], Status] = {
     MultiverseError: Status(500, "INTERNAL", "internal_error"),
     InvalidRequest: Status(400, "INVALID_ARGUMENT", "invalid_request_error"),
+    Unauthenticated: Status(401, "UNAUTHENTICATED", "authentication_error"),
     RequestTooLarge: Status(413, "OUT_OF_RANGE", "request_too_large"),
     NotFound: Status(404, "NOT_FOUND", "not_found_error"),
     CapacityExceeded: Status(429, "RESOURCE_EXHAUSTED", "capacity_exceeded"),

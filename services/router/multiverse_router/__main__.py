@@ -5,33 +5,37 @@ from __future__ import annotations
 import logging
 import sys
 
-import uvicorn
 from pydantic import ValidationError
 
+from multiverse_router.api.observation import access
 from multiverse_router.app import create_app
+from multiverse_router.server import RouterServer
 from multiverse_router.settings import RouterSettings
-
-SHUTDOWN_GRACE_S = 20
+from multiverse_shared.errors import MultiverseError
 
 
 def main() -> int:
     try:
         settings = RouterSettings()
-    except ValidationError as error:
+        _log(settings)
+        app = create_app(settings)
+    except (ValidationError, MultiverseError, OSError) as error:
         print(f"multiverse-router: {error}", file=sys.stderr)
         return 2
+    RouterServer(app, settings).run()
+    return 0
+
+
+def _log(settings: RouterSettings) -> None:
+    """Lines of the process to stderr, JSON lines of the access log to stdout."""
     logging.basicConfig(
         level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    uvicorn.run(
-        create_app(settings),
-        host=settings.host,
-        port=settings.port,
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=SHUTDOWN_GRACE_S,
-    )
-    return 0
+    lines = logging.StreamHandler(sys.stdout)
+    lines.setFormatter(logging.Formatter("%(message)s"))
+    access.addHandler(lines)
+    access.propagate = False
+    access.setLevel(logging.INFO if settings.access_log else logging.CRITICAL)
 
 
 if __name__ == "__main__":

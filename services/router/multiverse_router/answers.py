@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from multiverse_router.answer_meter import AnswerMeter
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.coordinator import Coordinator
 from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent
+from multiverse_router.metrics import RouterMetrics
 from multiverse_router.model import ServedModel
+from multiverse_router.places import Places
 from multiverse_router.request import AnswerRequest
+from multiverse_router.visit import current_visit
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import (
-    CapacityExceeded,
     MultiverseError,
     RequestTooLarge,
     WorkerUnavailable,
@@ -26,35 +29,59 @@ from multiverse_shared.errors import (
 )
 from multiverse_shared.tree import Context, count
 
+_CLOSING = "the router is shutting down; try again, elsewhere or a little later"
+
 log = logging.getLogger(__name__)
 
 
 class Answers:
     """All answers in the making of this router."""
 
-    def __init__(self, link: WorkerLink, max_requests: int, seal: ContextSeal) -> None:
+    def __init__(
+        self,
+        link: WorkerLink,
+        max_requests: int,
+        seal: ContextSeal,
+        *,
+        concurrency: Callable[[str], int | None] = lambda tenant: None,
+        most_prompt_tokens: int | None = None,
+        metrics: RouterMetrics | None = None,
+    ) -> None:
+        """`concurrency` is how many answers a tenant may have in flight."""
         self.seal = seal
+        self.metrics = metrics or RouterMetrics()
+        self.closing = False  # nothing new is begun
         self._link = link
-        self._max_requests = max_requests
-        self._running = 0
+        self._places = Places(max_requests, concurrency)
+        self._most_prompt = most_prompt_tokens
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def running(self) -> int:
-        return self._running
+        return self._places.taken
 
     @property
     def model(self) -> ServedModel:
         """WorkerUnavailable while there is none."""
         return self._link.model
 
-    def check(self, request: AnswerRequest) -> None:
-        """Raise what would keep `request` from being started now."""
-        if self._running >= self._max_requests:
-            raise self._full()
-        _check_size(request, self._link.model)
+    @property
+    def known_model(self) -> str:
+        """The name of the model, also while its worker is away; empty before the first."""
+        return self._link.known_model
 
-    def _full(self) -> CapacityExceeded:
-        return CapacityExceeded(f"{self._max_requests} requests are in flight; try again later")
+    def check(self, request: AnswerRequest, count: int = 1) -> None:
+        """Raise what would keep `count` answers to `request` from being started now."""
+        if self.closing:
+            raise WorkerUnavailable(_CLOSING)
+        self._places.check(request.tenant, count)
+        _check_size(request, self._link.model, self._most_prompt)
+
+    def end_all(self) -> None:
+        """End what still runs, with an error as its last event. Nothing new is begun."""
+        self.closing = True
+        for task in self._tasks:  # after their first step, which makes them end as they should
+            asyncio.get_running_loop().call_soon(task.cancel)
 
     @asynccontextmanager
     async def answer(self, request: AnswerRequest) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
@@ -62,38 +89,52 @@ class Answers:
 
         A failure, whenever it happens, is the last event; `check` raises what is known before.
         """
+        visit = current_visit()
+        visit.answers.append(request.id)
+        request = replace(request, deadline_s=visit.bounded(request.deadline_s))
         events: asyncio.Queue[AnswerEvent | None] = asyncio.Queue()  # bounded by the budget
-        self._running += 1
-        task = asyncio.create_task(self._run(request, events))
-        try:
-            yield _drain(events)
-        finally:
-            task.cancel()
+        with self._places.taking(request.tenant):
+            task = asyncio.create_task(self._run(request, events))
+            self._tasks.add(task)
             try:
-                await asyncio.wait([task])
+                yield _drain(events)
             finally:
-                self._running -= 1
+                task.cancel()
+                await asyncio.wait([task])
+                self._tasks.discard(task)
 
     async def _run(self, request: AnswerRequest, events: asyncio.Queue[AnswerEvent | None]) -> None:
+        meter = AnswerMeter(self.metrics, self.known_model)
+
         def tell(event: AnswerEvent) -> None:
+            meter.saw(event)
+            events.put_nowait(event)
+
+        def emit(event: AnswerEvent) -> None:
             if isinstance(event, FinishEvent) and request.return_context:
                 event = self._with_context(event, coordinator.answer, model.layout)
-            events.put_nowait(event)
+            tell(event)
 
         try:
             model = self._link.model
             if model.digest != request.model_digest:
                 raise WorkerUnavailable("the worker serves another model now; try again")
-            if self._running > self._max_requests:
-                raise self._full()
-            coordinator = Coordinator(self._link, model, request, tell)
+            if self.closing:
+                raise WorkerUnavailable(_CLOSING)
+            self._places.check(request.tenant, 0)  # more may have come since `check`
+            coordinator = Coordinator(self._link, model, request, emit)
             await coordinator.run()
         except MultiverseError as error:
-            events.put_nowait(ErrorEvent(status_of(type(error)).kind, error.message))
+            tell(_error_event(error))
+        except asyncio.CancelledError:
+            if self.closing:  # else its reader has gone
+                tell(_error_event(WorkerUnavailable(_CLOSING)))
+            raise
         except Exception:
             log.exception("request %s failed", request.id)
-            events.put_nowait(ErrorEvent("internal_error", "the router failed; see its log"))
+            tell(ErrorEvent("internal_error", "the router failed; see its log"))
         finally:
+            meter.ended()
             events.put_nowait(None)
 
     def _with_context(self, event: FinishEvent, answer: Context, layout: str) -> FinishEvent:
@@ -106,9 +147,18 @@ async def _drain(events: asyncio.Queue[AnswerEvent | None]) -> AsyncIterator[Ans
         yield event
 
 
-def _check_size(request: AnswerRequest, model: ServedModel) -> None:
+def _error_event(error: MultiverseError) -> ErrorEvent:
+    return ErrorEvent(status_of(type(error)).kind, error.message)
+
+
+def _check_size(request: AnswerRequest, model: ServedModel, most_prompt: int | None) -> None:
     """Refuse what can't fit before anything is started."""
     size = count(request.prompt)
+    if most_prompt is not None and size > most_prompt:
+        raise RequestTooLarge(
+            f"the prompt has {size} tokens, {most_prompt} are taken here; shorten it",
+            field="prompt",
+        )
     if model.room(request.prompt) < 1:
         raise RequestTooLarge(
             f"the prompt has {size} tokens, the model's context is {model.context_length} and "

@@ -3,51 +3,132 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
-from fastapi import FastAPI, Response
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, start_http_server
 
 from multiverse_router.answers import Answers
 from multiverse_router.api import chat, errors, generate
 from multiverse_router.api.body_limit import BodyLimit
+from multiverse_router.api.door import Door
+from multiverse_router.api.json_check import JsonCheck
+from multiverse_router.api.observation import Observation
 from multiverse_router.context_seal import ContextSeal
+from multiverse_router.gate import Gate
+from multiverse_router.keys import KeyFile
+from multiverse_router.metrics import RouterMetrics
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import WorkerUnavailable
 
+log = logging.getLogger(__name__)
 
-def create_app(settings: RouterSettings) -> FastAPI:
-    """An application that connects to its worker while it runs."""
-    link = WorkerLink(settings)
-    seal = ContextSeal.of(settings.context_key.get_secret_value())
-    answers = Answers(link, settings.max_requests, seal)
+
+def create_app(settings: RouterSettings, link: WorkerLink | None = None) -> FastAPI:
+    """An application that connects to its worker while it runs (through `link`, if given).
+
+    InvalidRequest or OSError when its API keys can't be read.
+    """
+    link = link or WorkerLink(settings)
+    gate = _gate(settings)
+    metrics = RouterMetrics()
+    answers = Answers(
+        link,
+        settings.max_requests,
+        ContextSeal.of(settings.context_key.get_secret_value()),
+        concurrency=gate.concurrency,
+        most_prompt_tokens=settings.most_prompt_tokens,
+        metrics=metrics,
+    )
+    metrics.follow(in_flight=lambda: answers.running, ready=lambda: link.connected)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if gate.is_open:
+            log.warning(
+                "no API keys are set: whoever reaches %s:%d may use the model",
+                settings.host,
+                settings.port,
+            )
         task = asyncio.create_task(link.run())
         try:
-            yield
+            with _metrics_server(metrics, settings):
+                yield
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
 
     app = FastAPI(title="Multiverse", version="0.1.0", lifespan=lifespan)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.state.answers = answers
+    _guard(app, settings, answers, gate)
     app.include_router(generate.routes(answers, settings))
     app.include_router(chat.routes(answers, settings))
+    app.include_router(_status(answers, link, settings))
     errors.install(app)
+    return app
 
-    @app.get("/health")
+
+def _gate(settings: RouterSettings) -> Gate:
+    given = settings.keys.get_secret_value()
+    if settings.keys_file is None and not given:
+        return Gate(None)
+    return Gate(KeyFile(settings.keys_file, given))
+
+
+def _guard(app: FastAPI, settings: RouterSettings, answers: Answers, gate: Gate) -> None:
+    """What stands before every route; the last one added is asked first."""
+    app.add_middleware(JsonCheck, keep=settings.log_prompts)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, most_s=settings.body_timeout_s)
+    app.add_middleware(Door, gate=gate, closing=lambda: answers.closing)
+    origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id", "retry-after"],
+        )
+    app.add_middleware(Observation, answers=answers)
+
+
+@contextmanager
+def _metrics_server(metrics: RouterMetrics, settings: RouterSettings) -> Iterator[None]:
+    """/metrics on a port of its own, where the settings name one."""
+    if settings.metrics_port is None:
+        yield
+        return
+    server, thread = start_http_server(
+        settings.metrics_port, settings.host, registry=metrics.registry
+    )
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _status(answers: Answers, link: WorkerLink, settings: RouterSettings) -> APIRouter:
+    """What is asked by who runs the router: open to all."""
+    router = APIRouter()
+
+    @router.get("/health")
     async def health() -> dict[str, str]:
         """The process answers."""
         return {"status": "ok"}
 
-    @app.get("/ready")
+    @router.get("/ready")
     async def ready() -> Response:
         """The worker is there, and requests are taken."""
+        if answers.closing:
+            return JSONResponse({"status": "ending", "reason": "the router is shutting down"}, 503)
         try:
             body = {"status": "ready", "model": link.model.name, "running": answers.running}
             return JSONResponse(body)
@@ -55,4 +136,11 @@ def create_app(settings: RouterSettings) -> FastAPI:
             status = "refused" if link.refused else "not ready"
             return JSONResponse({"status": status, "reason": error.message}, 503)
 
-    return app
+    if settings.metrics_port is None:
+
+        @router.get("/metrics", include_in_schema=False)
+        async def exposition() -> Response:
+            """Counters in Prometheus' text format."""
+            return Response(answers.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    return router

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from multiverse_router.visit import current_tenant
 from multiverse_shared.limits import Limits
 from multiverse_shared.tree import Context
 
@@ -47,3 +48,4 @@ class AnswerRequest:
     stop: tuple[str, ...] = ()  # strings that end the answer, in text of the root
     deadline_s: float | None = None
     return_context: bool = False  # the answer's tree, signed, with the finish event
+    tenant: str = field(default_factory=current_tenant)  # who asks: the name of its key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
@@ -38,10 +39,37 @@ class RouterSettings(BaseSettings):
     most_live_paths: int = Field(128, ge=1, description="largest max_live_paths")
     most_depth: int = Field(16, ge=0, description="largest max_depth")
     most_blocks: int = Field(1024, ge=0, description="largest max_blocks")
+    keys: SecretStr = Field(
+        SecretStr(""), description="lines of API keys, with commas between; see `keys_file`"
+    )
+    keys_file: Path | None = Field(
+        None, description="file with a line for each API key; read again when it changes"
+    )
     max_requests: int = Field(256, ge=1, description="requests in flight; more get 429")
+    most_prompt_tokens: int | None = Field(
+        None, ge=1, description="largest prompt; what the model's context holds if left out"
+    )
     max_body_bytes: int = Field(4 << 20, ge=1024, description="largest request body")
     max_message_mib: int = Field(64, ge=4, description="largest gRPC message")
+    header_timeout_s: float = Field(
+        10.0, gt=0, description="a connection without a whole request head is closed"
+    )
+    body_timeout_s: float = Field(30.0, gt=0, description="a body not there by then gets 408")
     stalled_reader_s: float = Field(30.0, gt=0, description="a reader that takes nothing is cut")
+    heartbeat_s: float = Field(
+        15.0, gt=0, description="a comment line in a stream that said nothing for so long"
+    )
+    shutdown_grace_s: float = Field(
+        20.0, ge=0, description="answers may end for so long after SIGTERM; then they are ended"
+    )
+    metrics_port: int | None = Field(
+        None, ge=1, le=65535, description="own port of /metrics; the HTTP port if left out"
+    )
+    access_log: bool = Field(False, description="a JSON line on stdout for each request")
+    log_prompts: bool = Field(False, description="request bodies in the access log")
+    cors_origins: str = Field(
+        "", description="origins whose pages may call, with commas between; `*` is all; none"
+    )
     context_key: SecretStr = Field(
         SecretStr(""),
         description="keys that sign contexts, with commas between: the first one signs, all are "

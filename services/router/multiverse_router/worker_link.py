@@ -96,6 +96,7 @@ class WorkerLink:
         self._commands: deque[pb.RunRequest] = deque()
         self._has_commands = asyncio.Event()
         self._model: ServedModel | None = None
+        self._name = ""
         self._reason = "not connected yet"
         self.refused = False  # the worker is there, but its model can't be served
 
@@ -105,6 +106,15 @@ class WorkerLink:
         if self._model is None:
             raise WorkerUnavailable(f"worker {self._address}: {self._reason}")
         return self._model
+
+    @property
+    def connected(self) -> bool:
+        return self._model is not None
+
+    @property
+    def known_model(self) -> str:
+        """The name of the model that is there, or was last; empty before the first."""
+        return self._model.name if self._model else self._name
 
     @property
     def open_requests(self) -> int:
@@ -201,6 +211,7 @@ class WorkerLink:
             self.send(pb.RunRequest(release=pb.Release(lease=update.finish.lease)))
 
     def _lost(self) -> None:
+        self._name = self.known_model
         self._model = None
         self._channels.clear()
         for channel in self._open:

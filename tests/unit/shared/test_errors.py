@@ -15,6 +15,7 @@ from multiverse_shared.errors import (
     MultiverseError,
     NotFound,
     RequestTooLarge,
+    Unauthenticated,
     WorkerUnavailable,
     error_from_grpc,
     status_of,
@@ -34,6 +35,7 @@ _ALL = [
         (InvalidRequest, 400, "INVALID_ARGUMENT"),
         (InvalidDialect, 400, "INVALID_ARGUMENT"),
         (InvalidModel, 400, "INVALID_ARGUMENT"),
+        (Unauthenticated, 401, "UNAUTHENTICATED"),
         (RequestTooLarge, 413, "OUT_OF_RANGE"),
         (NotFound, 404, "NOT_FOUND"),
         (CapacityExceeded, 429, "RESOURCE_EXHAUSTED"),
@@ -48,7 +50,7 @@ def test_every_error_has_its_http_and_grpc_status(
 
 
 def test_the_list_above_is_complete() -> None:
-    assert len(_ALL) == 9
+    assert len(_ALL) == 10
 
 
 def test_a_new_error_looks_like_its_nearest_ancestor() -> None:

@@ -1,6 +1,8 @@
-"""Refuses request bodies over a size before they are read into memory."""
+"""Refuses request bodies over a size, or too slow, before they are read into memory."""
 
 from __future__ import annotations
+
+import asyncio
 
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -9,34 +11,48 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from multiverse_router.api.errors import error_body
 
 
-class _TooLargeError(HTTPException):
+class _RefusedError(HTTPException):
     """Of a kind that frameworks let through."""
 
 
 class BodyLimit:
-    """ASGI middleware; counts what really arrives, whatever the headers say."""
+    """ASGI middleware; counts what really arrives, whatever the headers say.
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    The whole body has to be there within `most_s` seconds: 408 if not.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int, most_s: float = 30.0) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._most_s = most_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        size = 0
-        text = f"the body is larger than {self._max_bytes} bytes; send less"
+        size, whole = 0, False
+        too_large = f"the body is larger than {self._max_bytes} bytes; send less"
+        too_slow = f"the body was not there within {self._most_s:g} s; send it faster"
+        deadline = asyncio.get_running_loop().time() + self._most_s
 
         async def counted() -> Message:
-            nonlocal size
-            message = await receive()
+            nonlocal size, whole
+            if whole:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise _RefusedError(408, too_slow) from None
             size += len(message.get("body", b""))
             if size > self._max_bytes:
-                raise _TooLargeError(413, text)
+                raise _RefusedError(413, too_large)
+            whole = not message.get("more_body", False)
             return message
 
         try:
             await self._app(scope, counted, send)
-        except _TooLargeError:
-            body = error_body("request_too_large", text, "body")
-            await JSONResponse(body, 413)(scope, receive, send)
+        except _RefusedError as error:
+            kind = "request_too_large" if error.status_code == 413 else "invalid_request_error"
+            body = error_body(kind, error.detail, "body")
+            await JSONResponse(body, error.status_code)(scope, receive, send)

@@ -71,6 +71,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
         return EventStream(
             lambda: _chunks(answers, wanted, model, tags, include_usage),
             settings.stalled_reader_s,
+            settings.heartbeat_s,
         )
 
     return router

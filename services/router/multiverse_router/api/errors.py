@@ -21,7 +21,11 @@ def error_body(kind: str, message: str, field: str | None = None) -> dict[str, o
 
 def error_response(kind: str, message: str, status: int, field: str | None = None) -> Response:
     """An error as an answer; says when to try again where that helps."""
-    headers = {"retry-after": RETRY_AFTER_S} if status in (429, 503) else None
+    headers: dict[str, str] = {}
+    if status in (429, 503):
+        headers["retry-after"] = RETRY_AFTER_S
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
     return JSONResponse(error_body(kind, message, field), status, headers)
 
 
@@ -35,6 +39,11 @@ def install(app: FastAPI) -> None:
 
 async def _known(_: Request, error: Exception) -> Response:
     assert isinstance(error, MultiverseError)
+    return refusal(error)
+
+
+def refusal(error: MultiverseError) -> Response:
+    """A known error as an answer."""
     status = status_of(type(error))
     return error_response(status.kind, error.message, status.http, error.field)
 
@@ -57,7 +66,7 @@ async def _http(_: Request, error: Exception) -> Response:
     kind = {404: "not_found_error", 413: "request_too_large"}.get(
         error.status_code, "invalid_request_error"
     )
-    field = "body" if error.status_code in (400, 413) else None
+    field = "body" if error.status_code in (400, 408, 413) else None
     body = error_body(kind, str(error.detail), field)
     return JSONResponse(body, error.status_code, error.headers)
 

@@ -39,7 +39,9 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
         )
         answers.check(wanted)
         if body.stream:
-            return EventStream(lambda: _events(answers, wanted), settings.stalled_reader_s)
+            return EventStream(
+                lambda: _events(answers, wanted), settings.stalled_reader_s, settings.heartbeat_s
+            )
         keep_tags = body.tags == "keep"
         outcome: Outcome = await with_client(request, Outcome.of(answers, wanted, tags=keep_tags))
         if outcome.error:

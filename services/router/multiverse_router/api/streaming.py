@@ -14,6 +14,10 @@ from typing import Any
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
+from multiverse_router.visit import current_visit
+
+ABORT = "multiverse.abort"  # extension of a scope: cuts the connection
+HEARTBEAT = ": still here\n\n"
 SSE_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 # Line ends to many a client, though not to the standard; JSON has escapes for them.
 _SEPARATORS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
@@ -29,35 +33,82 @@ class ClientLeftError(Exception):
 class EventStream(Response):
     """Server-sent events from `produce`; its iterator is closed when the client leaves.
 
-    A client that takes nothing for `stalled_s` seconds is treated as gone.
+    After `heartbeat_s` seconds without an event a comment line says that the stream lives, also
+    before the first event. A client that takes nothing for `stalled_s` seconds is treated as gone,
+    and its connection is cut.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, produce: Produce, stalled_s: float) -> None:
+    def __init__(self, produce: Produce, stalled_s: float, heartbeat_s: float = 15.0) -> None:
         super().__init__(headers=SSE_HEADERS)
         del self.headers["content-length"]
         self._produce = produce
         self._stalled_s = stalled_s
+        self._heartbeat_s = heartbeat_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        visit = current_visit()
         sending = asyncio.ensure_future(self._send(send))
-        await until_disconnect(receive, sending)
+        if not await until_disconnect(receive, sending):
+            stalled = sending.done() and not sending.cancelled() and sending.exception()
+            visit.left = "stalled" if stalled else "client"
+            if stalled and (abort := scope.get("extensions", {}).get(ABORT)):
+                abort()  # closing would wait for a reader that does not read
+                await asyncio.sleep(0)
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        writer = _Writer(send, self._stalled_s)
         chunks = self._produce()
+        beating = asyncio.create_task(writer.beat(self._heartbeat_s, asyncio.current_task()))
         try:
             async for chunk in chunks:
-                async with asyncio.timeout(self._stalled_s):
-                    await send(
-                        {"type": "http.response.body", "body": chunk.encode(), "more_body": True}
-                    )
-        except TimeoutError:
-            raise ClientLeftError from None
+                await writer.write(chunk)
+        except asyncio.CancelledError:
+            if writer.stalled:
+                raise ClientLeftError from None
+            raise
         finally:
+            beating.cancel()
+            await asyncio.wait([beating])
             await chunks.aclose()  # type: ignore[attr-defined]
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Writer:
+    """Sends pieces of a body, one after another, and heartbeats between them."""
+
+    def __init__(self, send: Send, stalled_s: float) -> None:
+        self._send = send
+        self._stalled_s = stalled_s
+        self._one = asyncio.Lock()
+        self.stalled = False
+        self._last = asyncio.get_running_loop().time()
+
+    async def write(self, text: str) -> None:
+        """ClientLeftError when the reader stalls."""
+        message = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+        async with self._one:
+            try:
+                async with asyncio.timeout(self._stalled_s):
+                    await self._send(message)
+            except TimeoutError:
+                self.stalled = True
+                raise ClientLeftError from None
+            self._last = asyncio.get_running_loop().time()
+
+    async def beat(self, every_s: float, writing: asyncio.Task[None] | None) -> None:
+        """Until cancelled; cancels `writing` when the reader stalls at a heartbeat."""
+        clock = asyncio.get_running_loop().time
+        try:
+            while True:
+                await asyncio.sleep(self._last + every_s - clock())
+                if clock() >= self._last + every_s:
+                    await self.write(HEARTBEAT)
+        except ClientLeftError:
+            if writing:
+                writing.cancel()
 
 
 async def until_disconnect(receive: Receive, work: asyncio.Future[Any]) -> bool:

@@ -1,0 +1,53 @@
+"""The door of the HTTP API: refuses what can be refused by its headers, before a body is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from multiverse_router.api.errors import error_response, refusal
+from multiverse_router.gate import Gate
+from multiverse_router.visit import current_visit
+from multiverse_shared.errors import MultiverseError, WorkerUnavailable
+
+OPEN = frozenset({"/health", "/ready", "/metrics"})  # to all, also while the router ends
+MOST_HEADERS = 100
+MOST_HEADER_BYTES = 32 << 10
+
+
+class Door:
+    """ASGI middleware; `closing` says whether the router ends."""
+
+    def __init__(self, app: ASGIApp, gate: Gate, closing: Callable[[], bool]) -> None:
+        self._app = app
+        self._gate = gate
+        self._closing = closing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = scope["headers"]
+            size = sum(len(name) + len(value) for name, value in headers)
+            if len(headers) > MOST_HEADERS or size > MOST_HEADER_BYTES:
+                message = (
+                    f"headers: {len(headers)} with {size} bytes, {MOST_HEADERS} with "
+                    f"{MOST_HEADER_BYTES} bytes are taken; send less"
+                )
+                response = error_response("invalid_request_error", message, 431, "headers")
+                await response(scope, receive, send)
+                return
+            if scope["path"] not in OPEN:
+                try:
+                    self._admit(scope)
+                except MultiverseError as error:
+                    await refusal(error)(scope, receive, send)
+                    return
+        await self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> None:
+        if self._closing():
+            raise WorkerUnavailable("the router is shutting down; try another, or again later")
+        named = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self._gate.admit(current_visit(), named)

@@ -1,0 +1,151 @@
+"""API keys: who may call, under which name, with how many answers at once.
+
+A key is 256 random bits, so one SHA-256 of it is as safe to store as a slow hash of a password
+would be, and cheap enough to compute for every call. The keyring holds hashes only. One line for
+each key: NAME sha256:HEX [concurrency=N]; `#` begins a comment. Several keys may have one name
+(to change keys without a gap); they share its concurrency.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from multiverse_shared.errors import InvalidRequest, MultiverseError
+
+PREFIX = "mv-"
+MOST_CHARACTERS = 256  # of a key that is worth hashing
+LOOK_EVERY_S = 1.0
+_LINE = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]{1,64})\s+sha256:(?P<hash>[0-9a-f]{64})"
+    r"(?:\s+concurrency=(?P<most>[1-9][0-9]{0,5}))?"
+)
+_FORM = "NAME sha256:HEX [concurrency=N]; `multiverse key new NAME` prints such a line"
+
+log = logging.getLogger(__name__)
+
+
+def key_hash(key: str) -> bytes:
+    """SHA-256 of a key."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def new_key(name: str, concurrency: int | None = None) -> tuple[str, str]:
+    """A fresh key, and its line for the key file. InvalidRequest for a name that is none."""
+    key = PREFIX + secrets.token_urlsafe(32)
+    most = f" concurrency={concurrency}" if concurrency is not None else ""
+    line = f"{name} sha256:{key_hash(key).hex()}{most}"
+    _parse_line(line, "the key")
+    return key, line
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is known of a key."""
+
+    name: str
+    hash: bytes
+    concurrency: int | None  # answers in flight under its name; None: as many as the router takes
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """The keys that are valid at a time."""
+
+    keys: tuple[Key, ...]
+
+    @classmethod
+    def parse(cls, lines: Iterable[str], place: str) -> Keyring:
+        """InvalidRequest names the line of `place` that is wrong."""
+        keys, limits = [], dict[str, int | None]()
+        for number, line in enumerate(lines, 1):
+            stripped = line.partition("#")[0].strip()
+            if not stripped:
+                continue
+            key = _parse_line(stripped, f"{place}, line {number}")
+            if limits.setdefault(key.name, key.concurrency) != key.concurrency:
+                raise InvalidRequest(
+                    f"{place}, line {number}: {key.name} has another concurrency above; "
+                    "keys of one name share it",
+                    field="keys",
+                )
+            keys.append(key)
+        return cls(tuple(keys))
+
+    def find(self, presented: str) -> Key | None:
+        """The key that was presented. Takes the same time whichever it is, or none."""
+        if len(presented) > MOST_CHARACTERS:
+            return None
+        found, hashed = None, key_hash(presented)
+        for key in self.keys:
+            if hmac.compare_digest(key.hash, hashed):
+                found = key
+        return found
+
+    def concurrency(self, name: str) -> int | None:
+        return next((key.concurrency for key in self.keys if key.name == name), None)
+
+
+class KeyFile:
+    """Keys from a file and from the settings; the file is read again when it changes.
+
+    A file that can't be read, or is wrong, changes nothing: the last good one stays valid, and
+    the log says so. An empty file is a good one: nobody may call.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        given: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """InvalidRequest or OSError when the keys can't be read."""
+        self._path = path
+        self._given = Keyring.parse(given.split(","), "MULTIVERSE_ROUTER_KEYS").keys
+        self._clock = clock
+        self._version: tuple[int, ...] = ()
+        self._looked = clock()
+        self._ring = Keyring(self._given)
+        if path is not None:
+            self._read(path)
+
+    @property
+    def ring(self) -> Keyring:
+        """The keys that are valid now: a change of the file counts within a second."""
+        now = self._clock()
+        if self._path is not None and now - self._looked >= LOOK_EVERY_S:
+            self._looked = now
+            try:
+                self._read(self._path)
+            except (OSError, MultiverseError) as error:
+                log.error("API keys stay as they were: %s", error)
+        return self._ring
+
+    def _read(self, path: Path) -> None:
+        status = os.stat(path)
+        version = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if version == self._version:
+            return
+        self._version = version  # one that is wrong is told once
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"{path} is not UTF-8: {error}", field="keys_file") from None
+        self._ring = Keyring(self._given + Keyring.parse(text.splitlines(), str(path)).keys)
+        log.info("%d API keys from %s", len(self._ring.keys), path)
+
+
+def _parse_line(line: str, place: str) -> Key:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise InvalidRequest(f"{place}: not of the form {_FORM}", field="keys")
+    most = match["most"]
+    return Key(match["name"], bytes.fromhex(match["hash"]), int(most) if most else None)
