@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fastapi import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from multiverse_router.api.errors import error_response, refusal
@@ -26,22 +27,15 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            headers = scope["headers"]
-            size = sum(len(name) + len(value) for name, value in headers)
-            if len(headers) > MOST_HEADERS or size > MOST_HEADER_BYTES:
-                message = (
-                    f"headers: {len(headers)} with {size} bytes, {MOST_HEADERS} with "
-                    f"{MOST_HEADER_BYTES} bytes are taken; send less"
-                )
-                response = error_response("invalid_request_error", message, 431, "headers")
-                await response(scope, receive, send)
-                return
-            if scope["path"] not in OPEN:
+            response = _bad_head(scope)
+            if response is None and scope["path"] not in OPEN:
                 try:
                     self._admit(scope)
                 except MultiverseError as error:
-                    await refusal(error)(scope, receive, send)
-                    return
+                    response = refusal(error)
+            if response is not None:
+                await response(scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> None:
@@ -51,3 +45,21 @@ class Door:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         self._gate.admit(current_visit(), named)
+
+
+def _bad_head(scope: Scope) -> Response | None:
+    """What refuses a head that is too large, or that says in two ways where its body ends."""
+    headers = scope["headers"]
+    size = sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > MOST_HEADERS or size > MOST_HEADER_BYTES:
+        message = (
+            f"headers: {len(headers)} with {size} bytes, {MOST_HEADERS} with "
+            f"{MOST_HEADER_BYTES} bytes are taken; send less"
+        )
+        return error_response("invalid_request_error", message, 431, "headers")
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+        message = "content-length: give it, or transfer-encoding, and only one of them"
+        response = error_response("invalid_request_error", message, 400, "content-length")
+        response.headers["connection"] = "close"  # where the next request begins is not sure
+        return response
+    return None

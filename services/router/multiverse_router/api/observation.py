@@ -10,6 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from multiverse_router.answers import Answers
+from multiverse_router.api.door import OPEN
 from multiverse_router.visit import Visit, current
 
 MOST_PATH_CHARACTERS = 200
@@ -86,9 +87,8 @@ def _route(scope: Scope) -> str:
     found = getattr(scope.get("route"), "path", None)
     if found is not None:
         return str(found)
-    app = scope.get("app")
-    known = {getattr(route, "path", None) for route in app.routes} if app else set()
-    return str(scope["path"]) if scope["path"] in known else OTHER
+    app, path = scope.get("app"), str(scope["path"])
+    return path if app and (path in OPEN or path in app.openapi()["paths"]) else OTHER
 
 
 def _line(scope: Scope, visit: Visit, status: int, seconds: float, sent: int) -> str:
