@@ -19,6 +19,7 @@ from rich.progress import Progress, track
 from multiverse_cli.api import ApiError
 from multiverse_cli.chat import ask, converse
 from multiverse_cli.generate import generate_all, read_prompts
+from multiverse_cli.keys import key_app
 from multiverse_cli.layout import draw
 from multiverse_cli.model import WeightType, model_app
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
@@ -29,6 +30,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False
 )
 app.add_typer(model_app, name="model")
+app.add_typer(key_app, name="key")
 
 
 class Parallel(StrEnum):

@@ -24,8 +24,9 @@ from multiverse_shared.errors import InvalidRequest, MultiverseError
 PREFIX = "mv-"
 MOST_CHARACTERS = 256  # of a key that is worth hashing
 LOOK_EVERY_S = 1.0
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _LINE = re.compile(
-    r"(?P<name>[A-Za-z0-9._-]{1,64})\s+sha256:(?P<hash>[0-9a-f]{64})"
+    rf"(?P<name>{_NAME.pattern})\s+sha256:(?P<hash>[0-9a-f]{{64}})"
     r"(?:\s+concurrency=(?P<most>[1-9][0-9]{0,5}))?"
 )
 _FORM = "NAME sha256:HEX [concurrency=N]; `multiverse key new NAME` prints such a line"
@@ -40,11 +41,13 @@ def key_hash(key: str) -> bytes:
 
 def new_key(name: str, concurrency: int | None = None) -> tuple[str, str]:
     """A fresh key, and its line for the key file. InvalidRequest for a name that is none."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"{name!r} names no key: use 1 to 64 letters, digits, or . _ -", field="name"
+        )
     key = PREFIX + secrets.token_urlsafe(32)
     most = f" concurrency={concurrency}" if concurrency is not None else ""
-    line = f"{name} sha256:{key_hash(key).hex()}{most}"
-    _parse_line(line, "the key")
-    return key, line
+    return key, f"{name} sha256:{key_hash(key).hex()}{most}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from multiverse_cli.main import main
+from multiverse_router.keys import Keyring
 
 TINY = Path(__file__).parents[3] / "models" / "multiverse-tiny"
 
@@ -122,3 +123,20 @@ def test_serve_hands_a_named_gguf_and_a_type_to_its_worker(
     assert "weight_type is ignored" in said
     assert f"can't load {tmp_path / 'bad.gguf'}" in said
     assert "the worker ended with status 2" in said
+
+
+def test_a_new_key_and_its_line_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "key", "new", "alice", "--concurrency", "3") == 0
+    key, line = capsys.readouterr().out.split("\n")[:2]
+    known = Keyring.parse([line], "the output").find(key)
+    assert known
+    assert (known.name, known.concurrency) == ("alice", 3)
+
+
+def test_a_name_that_no_key_can_have_is_one_line_of_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "key", "new", "al ice") == 1
+    assert "al ice" in error_line(capsys)

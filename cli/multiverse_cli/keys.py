@@ -1,0 +1,29 @@
+"""`multiverse key`: keys for the router's API."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from multiverse_router.keys import new_key
+
+key_app = typer.Typer(no_args_is_help=True, help="API keys of a router.")
+
+
+@key_app.callback()
+def keys() -> None:
+    """API keys of a router."""
+
+
+@key_app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ -")],
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=999_999, help="Answers in flight under this name.")
+    ] = None,
+) -> None:
+    """Make a key: the first line is the key, the second one goes into the router's key file."""
+    key, line = new_key(name, concurrency)
+    typer.echo(key)
+    typer.echo(line)
