@@ -17,6 +17,8 @@ AT_ONCE ?= 24
 TASKS ?= 500
 CONCURRENCY ?= 8
 LEAVES ?= 100
+LEAVING ?= 4
+BATCH_TOKENS ?= 128
 BRANCHES ?= 300
 BENCH_TYPES ?= q8_0 f16
 BENCH_ARGS ?= --threads 1
@@ -73,8 +75,8 @@ conformance: setup-all ## every logit of an engine against the oracle (ENGINE, C
 eval-tiny: setup-all ## held-out tasks through the served API (MODEL, DATA, TASKS, CONCURRENCY, SEED)
 	@$(BIN)/python -m tests.bench.eval_tiny $(if $(DATA),--data $(DATA)) --model $(MODEL) --tasks $(TASKS) --concurrency $(CONCURRENCY) --seed $(SEED)
 
-bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, LEAVES, SEED)
-	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --leaves $(LEAVES) --seed $(SEED)
+bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, ENGINE=llamacpp|sim, LEAVES, LEAVING at once, BATCH_TOKENS, SEED)
+	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --engine $(ENGINE) --leaves $(LEAVES) --at-once $(LEAVING) --batch-tokens $(BATCH_TOKENS) --seed $(SEED)
 
 bench-sampling: setup-all ## what drawing tokens costs beside a step (ROWS, VOCAB, STEP_MS, SEED)
 	@$(BIN)/python -m tests.bench.sampling --rows $(ROWS) --vocab $(VOCAB) --step-ms $(STEP_MS) --seed $(SEED)
