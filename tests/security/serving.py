@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,9 +160,13 @@ class Connection:
                 return b""
 
 
+def connected(served: Served) -> AbstractAsyncContextManager[Connection]:
+    return connected_to(served.port)
+
+
 @asynccontextmanager
-async def connected(served: Served) -> AsyncIterator[Connection]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+async def connected_to(port: int) -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         yield Connection(reader, writer)
     finally:

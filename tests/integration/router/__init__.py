@@ -1,0 +1,1 @@
+"""Tests of this folder run the router with real neighbours."""
