@@ -19,6 +19,7 @@ CONCURRENCY ?= 8
 LEAVES ?= 100
 LEAVING ?= 4
 BATCH_TOKENS ?= 128
+SILENCE ?= 60
 BRANCHES ?= 300
 BENCH_TYPES ?= q8_0 f16
 BENCH_ARGS ?= --threads 1
@@ -34,7 +35,7 @@ PRESSED ?= 16
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
 
-.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny
+.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -77,6 +78,9 @@ eval-tiny: setup-all ## held-out tasks through the served API (MODEL, DATA, TASK
 
 bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, ENGINE=llamacpp|sim, LEAVES, LEAVING at once, BATCH_TOKENS, SEED)
 	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --engine $(ENGINE) --leaves $(LEAVES) --at-once $(LEAVING) --batch-tokens $(BATCH_TOKENS) --seed $(SEED)
+
+bench-silence: setup-all ## whether streams survive an engine that says nothing (MODEL, SILENCE seconds)
+	@$(BIN)/python -m tests.bench.silence --model $(MODEL) --seconds $(SILENCE)
 
 bench-sampling: setup-all ## what drawing tokens costs beside a step (ROWS, VOCAB, STEP_MS, SEED)
 	@$(BIN)/python -m tests.bench.sampling --rows $(ROWS) --vocab $(VOCAB) --step-ms $(STEP_MS) --seed $(SEED)

@@ -55,6 +55,9 @@ class RouterSettings(BaseSettings):
         10.0, gt=0, description="a connection without a whole request head is closed"
     )
     body_timeout_s: float = Field(30.0, gt=0, description="a body not there by then gets 408")
+    keepalive_s: float = Field(
+        10.0, ge=0.1, description="a ping on the worker's connection after so long a silence"
+    )
     stalled_reader_s: float = Field(30.0, gt=0, description="a reader that takes nothing is cut")
     heartbeat_s: float = Field(
         15.0, gt=0, description="a comment line in a stream that said nothing for so long"

@@ -87,7 +87,7 @@ class WorkerLink:
             ("grpc.max_receive_message_length", size),
             ("grpc.max_send_message_length", size),
             ("grpc.enable_http_proxy", 0),
-            ("grpc.keepalive_time_ms", 10_000),
+            ("grpc.keepalive_time_ms", int(settings.keepalive_s * 1000)),
             ("grpc.keepalive_timeout_ms", 5_000),
         ]
         self._numbers = itertools.count(1)
