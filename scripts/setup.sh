@@ -31,6 +31,15 @@ elif ! command -v c++ >/dev/null; then
 else
   echo "llama.cpp is compiled now if it is not there yet: 10 to 15 minutes on two cores" >&2
 fi
+# One test puts nginx before a router; without it that test is left out.
+if [ "$what" = all ] && [ ! -x /usr/sbin/nginx ] && ! command -v nginx >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light >/dev/null ||
+      echo "nginx could not be installed: the tests through it are skipped" >&2
+  else
+    echo "no nginx: the tests through it are skipped" >&2
+  fi
+fi
 echo "installing into .venv: a few minutes" >&2
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 .venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"

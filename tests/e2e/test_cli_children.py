@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -15,11 +14,6 @@ from multiverse_cli.stack import free_port
 from tests.e2e.answers import FLAT, NESTED, stream
 from tests.e2e.load import eventually
 from tests.e2e.processes import alive, children_of, command, frozen
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def ready(port: int) -> bool:
@@ -53,7 +47,7 @@ def test_serve_asked_twice_to_end_leaves_no_child_behind(model: Path, tmp_path: 
             list(islice(events, 3))
             with frozen(worker):
                 process.send_signal(signal.SIGTERM)
-                eventually(lambda: not listens(port), "a router that takes no one new")
+                eventually(lambda: not ready(port), "a router that takes no one new")
                 process.send_signal(signal.SIGTERM)
             with suppress(httpx.RemoteProtocolError):  # whoever asks twice may break it off
                 for _ in events:
