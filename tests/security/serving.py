@@ -44,7 +44,11 @@ class Served:
 
 
 class Server(RouterServer):
-    """Takes no signals, and says when it listens."""
+    """Takes no signals, says when it listens, and looks often whether it is to end."""
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            await asyncio.sleep(0.01)
 
     async def start(self) -> asyncio.Task[None]:
         serving = asyncio.create_task(self._serve())

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from multiverse_router.api.json_check import MOST_LEVELS, check_json
+from multiverse_shared.errors import InvalidRequest
 from tests.security.serving import Served, ask, connected, head, post, running, until
 
 GENERATE, CHAT = "/v1/generate", "/v1/chat/completions"
@@ -91,6 +96,20 @@ async def test_many_levels_in_strings_and_many_shallow_ones_are_no_depth() -> No
         turns = [{"role": "user", "content": "x"}] * 500
         answer = await ask(served, post(CHAT, {"messages": turns, "model": "other"}))
         assert answer.error["param"] == "model"
+
+
+@given(
+    chain=st.lists(st.sampled_from([("[", "]"), ('{"a":', "}")]), min_size=1, max_size=140),
+    siblings=st.integers(0, 100),
+)
+def test_what_is_deeper_than_the_limit_is_refused_and_nothing_else(
+    chain: list[tuple[str, str]], siblings: int
+) -> None:
+    opens, closes = zip(*chain, strict=True)
+    body = f"[{'[],' * siblings}{''.join(opens)}1{''.join(reversed(closes))}]".encode()
+    deep = len(chain) + 1 > MOST_LEVELS
+    with pytest.raises(InvalidRequest) if deep else nullcontext():
+        check_json(body)
 
 
 @pytest.mark.parametrize(
@@ -186,15 +205,30 @@ async def test_who_sends_on_after_a_refusal_is_cut(served: Served) -> None:
         assert isinstance(sending.exception(), ConnectionError)
 
 
-async def test_requests_behind_one_another_are_not_begun_before_the_first_has_ended() -> None:
+async def test_a_client_that_sends_on_and_leaves_is_noticed() -> None:
+    """Though its bytes were not wanted: who does not read sees no end."""
     async with running() as served, connected(served) as connection:
         one = post(GENERATE, {"prompt": "x", "stream": False})
-        await connection.send(one * 50)
+        await connection.send(one)
         await until(lambda: served.link.starts)
+        await connection.send(one * 500)
         connection.writer.transport.abort()
-        await until(lambda: served.answers.running == 0)  # though bytes were left to be read
+        await until(lambda: served.answers.running == 0, 3)
         assert len(served.link.starts) == 1
         assert served.link.aborted == {served.link.starts[0].branch}
+
+
+async def test_requests_behind_one_that_is_answered_are_for_another_connection() -> None:
+    async with running() as served, connected(served) as connection:
+        one = post(GENERATE, {"prompt": "x", "stream": False})
+        await connection.send(one)
+        await until(lambda: served.link.starts)
+        await connection.send(one * 3)
+        await connection.send(one)
+        served.link.ended(served.link.starts[0], [served.link.model.eos[0]], "")
+        assert (await connection.answer()).status == 200
+        assert await connection.ended() == b""
+        assert len(served.link.starts) == 1
 
 
 async def test_refusals_are_counted_by_reason(served: Served) -> None:
