@@ -61,6 +61,7 @@ def serve(
     model: Annotated[Path, typer.Option(help="Model directory in Hugging Face form.")],
     host: Annotated[str, typer.Option(help="Address of the HTTP API.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the HTTP API.")] = 8000,
+    grpc_port: Annotated[int, typer.Option(help="Port of the gRPC API.")] = 8001,
     weight_type: Annotated[
         WeightType | None, typer.Option(help="Type that safetensors are converted to: f32.")
     ] = None,
@@ -84,13 +85,15 @@ def serve(
         model,
         host,
         port,
+        grpc_port,
         log_level="INFO",
         worker_settings={name: str(value) for name, value in settings.items() if value},
         router_settings={"positions": positions.value},
     )
     try:
         with stack:
-            typer.echo(f"multiverse serves {model.resolve().name} at {stack.url}")
+            name = model.resolve().name
+            typer.echo(f"multiverse serves {name} at {stack.url}, gRPC at {stack.grpc_address}")
             stack.wait()
     except KeyboardInterrupt:
         typer.echo("stopped")

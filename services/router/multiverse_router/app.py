@@ -13,6 +13,7 @@ from multiverse_router.answers import Answers
 from multiverse_router.api import chat, errors, generate
 from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.context_seal import ContextSeal
+from multiverse_router.rpc import server as rpc
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import WorkerUnavailable
@@ -28,7 +29,11 @@ def create_app(settings: RouterSettings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         task = asyncio.create_task(link.run())
         try:
-            yield
+            if settings.grpc_port is None:
+                yield
+            else:
+                async with rpc.serving(answers, settings):
+                    yield
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):
