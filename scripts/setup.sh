@@ -9,11 +9,12 @@ python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   { echo "Multiverse needs Python 3.11 or newer; set PYTHON to one" >&2; exit 1; }
 
-packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router -e cli)
+packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router)
+packages+=(-e 'clients/python[grpc]' -e cli)
 [ "$what" = all ] && packages+=(-e trainer -r requirements-dev.txt)
 
 stamp=.venv/.setup-$what
-state=$(cat constraints.txt requirements-dev.txt scripts/setup.sh ./*/pyproject.toml services/*/pyproject.toml | sha256sum)
+state=$(cat constraints.txt requirements-dev.txt scripts/setup.sh ./*/pyproject.toml services/*/pyproject.toml clients/*/pyproject.toml | sha256sum)
 if [ "$(cat "$stamp" 2>/dev/null || true)" = "$state" ]; then exit 0; fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv || {

@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, track
 
-from multiverse_cli.api import ApiError
 from multiverse_cli.chat import ask, converse
+from multiverse_cli.errors import InputError
 from multiverse_cli.generate import generate_all, read_prompts
 from multiverse_cli.layout import draw
 from multiverse_cli.model import WeightType, model_app
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
+from multiverse_client import ApiError, ConnectionFailed, Options
 from multiverse_shared.errors import MultiverseError
 
 app = typer.Typer(
@@ -189,9 +190,12 @@ def layout(
     draw(Console(), file, row, dialect, png)
 
 
-def _options(parallel: Parallel, max_tokens: int | None, temperature: float) -> dict[str, Any]:
-    options: dict[str, Any] = {"parallel": parallel.value, "temperature": temperature}
-    return options if max_tokens is None else {**options, "max_tokens": max_tokens}
+def _options(parallel: Parallel, max_tokens: int | None, temperature: float) -> Options:
+    return {
+        "parallel": parallel.value,
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+    }
 
 
 @contextmanager
@@ -214,8 +218,10 @@ def main() -> None:
         signal.signal(name, _interrupt)
     try:
         app()
-    except (ApiError, StackError, MultiverseError, OSError) as error:
-        typer.echo(f"multiverse: {error}", err=True)
+    except (ApiError, InputError, StackError, MultiverseError, OSError) as error:
+        nobody = isinstance(error, ConnectionFailed) and not error.started
+        hint = "; start one with `multiverse serve`" if nobody else ""
+        typer.echo(f"multiverse: {error}{hint}", err=True)
         sys.exit(1)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Unpack
 from urllib.parse import urlsplit
 
 from multiverse_client.answer import Answer
+from multiverse_client.errors import InvalidRequest
 from multiverse_client.http_transport import AsyncHttpTransport, HttpTransport
 from multiverse_client.request import Message, Options, request_body
 from multiverse_client.retry import Retry
@@ -26,10 +27,14 @@ class _Address(NamedTuple):
 
 
 def _address(url: str) -> _Address:
-    """ValueError for what is no address of a router."""
-    parts = urlsplit(url)
+    """InvalidRequest for what is no address of a router."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.netloc:
-        raise ValueError(f"{url!r}: an address begins with http://, https://, grpc:// or grpcs://")
+        text = f"{url!r}: an address begins with http://, https://, grpc:// or grpcs://"
+        raise InvalidRequest(text, field="url")
     grpc = parts.scheme.startswith("grpc")
     return _Address(grpc, parts.scheme.endswith("s"), parts.netloc if grpc else url)
 

@@ -66,10 +66,12 @@ def test_waits_double_within_their_bounds_and_end() -> None:
     assert retry.delay(1, InvalidRequest("m")) is None
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "", "http://", "grpc:host:1"])
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8000", "ftp://host", "", "http://", "grpc:host:1", "http://[::1"]
+)
 def test_what_is_no_address_is_said_at_once(url: str) -> None:
     for client in (Client, AsyncClient):
-        with pytest.raises(ValueError, match="an address begins with"):
+        with pytest.raises(InvalidRequest, match="an address begins with"):
             client(url)
 
 
