@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -247,3 +248,25 @@ async def test_who_may_not_call_is_refused_and_health_is_open_to_all() -> None:
         metadata = (("authorization", "Bearer right"),)
         listed = await stub.ListModels(pb.ListModelsRequest(), metadata=metadata)
         assert [model.name for model in listed.models] == ["small"]
+
+
+async def test_a_silent_call_survives_its_clients_pings() -> None:
+    """A server with the defaults of gRPC hangs up at the third ping."""
+    options = [
+        ("grpc.keepalive_time_ms", 1000),
+        ("grpc.keepalive_timeout_ms", 2000),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+    link = HandFedLink()
+    settings = RouterSettings(grpc_port=0)
+    async with (
+        serving(Answers(link, 1, SEAL), settings) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel,
+    ):
+        call = GenerateServiceStub(channel).Generate(ASK)
+        await call.read()
+        await begun(link)
+        await asyncio.sleep(4)  # of silence, with a ping each second
+        link.decoded(link.starts[0], text("ab"))
+        assert (await call.read()).text.delta == "ab"
+        call.cancel()
