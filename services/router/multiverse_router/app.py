@@ -10,7 +10,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
 from multiverse_router.answers import Answers
-from multiverse_router.api import chat, errors, generate
+from multiverse_router.api import anthropic, chat, errors, generate
 from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.rpc import server as rpc
@@ -42,6 +42,7 @@ def create_app(settings: RouterSettings) -> FastAPI:
     app = FastAPI(title="Multiverse", version="0.1.0", lifespan=lifespan)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.include_router(generate.routes(answers, settings))
+    app.include_router(anthropic.routes(answers, settings))
     app.include_router(chat.routes(answers, settings))
     errors.install(app)
 
