@@ -86,7 +86,8 @@ class Answer:
 
         That of the root is the whole answer. With `tags` false, structure is left out.
         """
-        return "".join(part.delta for part in self.texts(path) if tags or part.kind == "text")
+        structure = () if tags else ("tag", "written")
+        return "".join(part.delta for part in self.texts(path) if part.kind not in structure)
 
     def texts(self, path: str = "0") -> Iterator[Text]:
         """The same as events."""
