@@ -32,6 +32,13 @@ elif ! command -v c++ >/dev/null; then
 else
   echo "llama.cpp is compiled now if it is not there yet: 10 to 15 minutes on two cores" >&2
 fi
+if [ "$what" = all ] && ! command -v curl >/dev/null; then  # an example that the tests run
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends curl
+  else
+    echo "the tests run examples/curl.sh: install curl first" >&2; exit 1
+  fi
+fi
 echo "installing into .venv: a few minutes" >&2
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 .venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"
