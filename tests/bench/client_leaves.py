@@ -1,8 +1,8 @@
 """How fast decoding ends when clients leave, and whether anything stays held.
 
 Clients leave at random moments: before the first event, in the plan, with paths running, at
-the join, streamed or not. After each, the worker's own load is watched until it is zero. One
-JSON line last.
+the join, streamed or not, over HTTP or gRPC. After each, the worker's own load is watched until
+it is zero. One JSON line last.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import httpx
 from tqdm import tqdm
 
 from multiverse_cli.stack import Stack
+from multiverse_client import AsyncClient
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_trainer.tiny.tasks import Family, make_task
@@ -63,6 +64,17 @@ async def leave_stream(client: httpx.AsyncClient, body: dict[str, Any], events: 
     return False
 
 
+async def leave_call(target: str, prompt: str, events: int) -> bool:
+    """The same over gRPC."""
+    async with AsyncClient(target) as client, client.stream(prompt, temperature=0) as stream:
+        seen = 0
+        async for _ in stream:
+            seen += 1
+            if seen > events:
+                return True
+    return False
+
+
 async def leave_unstreamed(
     client: httpx.AsyncClient, body: dict[str, Any], watch: LoadWatch
 ) -> bool:
@@ -75,7 +87,9 @@ async def leave_unstreamed(
     return left
 
 
-async def measure(url: str, worker: str, leaves: int, rng: Random) -> dict[str, Any]:
+async def measure(
+    url: str, grpc_target: str, worker: str, leaves: int, rng: Random
+) -> dict[str, Any]:
     times: list[float] = []
     async with grpc.aio.insecure_channel(worker) as channel:
         watch = LoadWatch(EngineServiceStub(channel))
@@ -85,10 +99,13 @@ async def measure(url: str, worker: str, leaves: int, rng: Random) -> dict[str, 
             task = make_task(rng, Family.NESTED)
             body = {"prompt": task.prompt, "temperature": 0}
             async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-                if rng.random() < 0.3:
+                way, events = rng.random(), rng.randint(0, 150)
+                if way < 0.3:
                     left = await leave_unstreamed(client, body, watch)
+                elif way < 0.6:
+                    left = await leave_call(grpc_target, task.prompt, events)
                 else:
-                    left = await leave_stream(client, body, rng.randint(0, 150))
+                    left = await leave_stream(client, body, events)
             begun = time.perf_counter()
             await watch.until(busy=False)
             if left:
@@ -118,7 +135,9 @@ def main() -> int:
     options = parser.parse_args()
     with Stack(options.model) as stack:
         worker = f"127.0.0.1:{stack.worker_port}"
-        result = asyncio.run(measure(stack.url, worker, options.leaves, Random(options.seed)))
+        target = f"grpc://{stack.grpc_address}"
+        rng = Random(options.seed)
+        result = asyncio.run(measure(stack.url, target, worker, options.leaves, rng))
     print(json.dumps(result))
     return 0 if result["passed"] else 1
 
