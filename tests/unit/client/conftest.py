@@ -32,7 +32,11 @@ class Told:
 
 @dataclass(frozen=True)
 class Way:
-    """Over a transport, sync or not. `most` events are read, then the stream is left."""
+    """Over a transport, sync or not.
+
+    `most` events are read, then the stream is left, and `on_left` is called before the client
+    is closed.
+    """
 
     transport: str
     is_async: bool
@@ -46,16 +50,23 @@ class Way:
         timeouts: Timeouts | None = None,
         api_key: str | None = None,
         on_event: Callable[[Event], object] = lambda _: None,
+        on_left: Callable[[], object] = lambda: None,
     ) -> Told:
         known: dict[str, Any] = {"retry": retry, "api_key": api_key}
         known |= {"timeouts": timeouts} if timeouts else {}
         url = router.url(self.transport)
         if self.is_async:
-            return asyncio.run(_ask_async(AsyncClient(url, **known), most, on_event))
-        return _ask(Client(url, **known), most, on_event)
+            asking = _ask_async(AsyncClient(url, **known), most, on_event, on_left)
+            return asyncio.run(asking)
+        return _ask(Client(url, **known), most, on_event, on_left)
 
 
-def _ask(client: Client, most: int, on_event: Callable[[Event], object]) -> Told:
+def _ask(
+    client: Client,
+    most: int,
+    on_event: Callable[[Event], object],
+    on_left: Callable[[], object],
+) -> Told:
     with client:
         stream = client.stream("why?")
         told = Told([], stream.answer)
@@ -68,10 +79,16 @@ def _ask(client: Client, most: int, on_event: Callable[[Event], object]) -> Told
                         break
         except ApiError as error:
             told.error = error
+        on_left()
         return told
 
 
-async def _ask_async(client: AsyncClient, most: int, on_event: Callable[[Event], object]) -> Told:
+async def _ask_async(
+    client: AsyncClient,
+    most: int,
+    on_event: Callable[[Event], object],
+    on_left: Callable[[], object],
+) -> Told:
     async with client:
         stream = client.stream("why?")
         told = Told([], stream.answer)
@@ -84,6 +101,7 @@ async def _ask_async(client: AsyncClient, most: int, on_event: Callable[[Event],
                         break
         except ApiError as error:
             told.error = error
+        await asyncio.to_thread(on_left)
         return told
 
 

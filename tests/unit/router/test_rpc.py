@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
+from signal import SIGSTOP
+from subprocess import DEVNULL, PIPE
 from typing import get_args
 
 import grpc
@@ -15,6 +18,7 @@ from multiverse_protos.generate.v1 import generate_pb2 as pb
 from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceStub
 from multiverse_router.answers import Answers
 from multiverse_router.events import AnswerEvent, event_json
+from multiverse_router.request import AnswerRequest
 from multiverse_router.rpc.admission import Admit
 from multiverse_router.rpc.messages import generate_body, response
 from multiverse_router.rpc.server import serving
@@ -218,6 +222,50 @@ async def test_the_deadline_of_a_call_ends_its_work() -> None:
         assert failure.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         await until(lambda: link.aborted == {link.starts[0].branch})
         await until(lambda: answers.running == 0)
+
+
+CALLER = """
+import sys, grpc
+from multiverse_protos.generate.v1 import generate_pb2 as pb
+from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceStub
+stub = GenerateServiceStub(grpc.insecure_channel(sys.argv[1]))
+for response in stub.Generate(pb.GenerateRequest(prompt="a"), timeout=1):
+    print(response.seq, flush=True)
+"""
+
+
+async def test_the_deadline_ends_the_work_of_a_client_that_can_say_nothing() -> None:
+    link = HandFedLink()
+    answers = Answers(link, 1, SEAL)
+    async with serving(answers, RouterSettings(grpc_port=0)) as port:
+        caller = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", CALLER, f"127.0.0.1:{port}", stdout=PIPE, stderr=DEVNULL
+        )
+        try:
+            assert caller.stdout
+            assert await caller.stdout.readline() == b"0\n"
+            caller.send_signal(SIGSTOP)
+            await until(lambda: answers.running == 0)
+            assert link.aborted == {link.starts[0].branch}
+        finally:
+            caller.kill()
+            await caller.wait()
+
+
+async def test_a_failure_to_begin_is_a_status_only() -> None:
+    class Hasty(Answers):
+        def check(self, request: AnswerRequest) -> None:
+            """As if all places were taken just after the check."""
+
+    answers = Hasty(HandFedLink(), 0, SEAL)
+    async with (
+        serving(answers, RouterSettings(grpc_port=0)) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        call = GenerateServiceStub(channel).Generate(ASK)
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await call.read()
+    assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_a_reader_that_takes_nothing_is_cut() -> None:

@@ -6,7 +6,6 @@ Knows calls. Must not know how an answer is made, or what a request may hold.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import grpc
 
@@ -40,9 +39,12 @@ class GenerateService(GenerateServiceServicer):
     async def Generate(  # noqa: N802 - the names are the protocol's
         self, request: pb.GenerateRequest, context: grpc.aio.ServicerContext
     ) -> None:
-        """The call's task is the scope of the answer: cancelled with it, it ends all work."""
+        """The call's task is the scope of the answer: cancelled with it, it ends all work.
+
+        It is cancelled when the client leaves, and by the call's deadline.
+        """
         try:
-            wanted = await self._wanted(request, context)
+            wanted = await self._wanted(request)
             self._answers.check(wanted)
             await self._tell(wanted, context)
         except MultiverseError as error:
@@ -68,23 +70,12 @@ class GenerateService(GenerateServiceServicer):
         except MultiverseError as error:
             await refuse(context, error)
 
-    async def _wanted(
-        self, request: pb.GenerateRequest, context: grpc.aio.ServicerContext
-    ) -> AnswerRequest:
-        """The checked request, which ends with its call at the latest."""
+    async def _wanted(self, request: pb.GenerateRequest) -> AnswerRequest:
         size, most = request.ByteSize(), self._settings.max_body_bytes
         if size > most:
-            raise RequestTooLarge(
-                f"the request has {size} bytes, {most} are taken; send less", field="body"
-            )
-        wanted = await generate_request(generate_body(request), self._answers, self._settings)
-        left = context.time_remaining()
-        if left is None:
-            return wanted
-        if left <= 0:
-            raise DeadlineExceeded("the deadline passed before the answer was begun")
-        given = wanted.deadline_s
-        return replace(wanted, deadline_s=left if given is None else min(given, left))
+            text = f"the request has {size} bytes, {most} are taken; send less"
+            raise RequestTooLarge(text, field="body")
+        return await generate_request(generate_body(request), self._answers, self._settings)
 
     async def _tell(self, wanted: AnswerRequest, context: grpc.aio.ServicerContext) -> None:
         writing: asyncio.Task[None] | None = None
