@@ -9,11 +9,12 @@ python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   { echo "Multiverse needs Python 3.11 or newer; set PYTHON to one" >&2; exit 1; }
 
-packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router -e cli)
+packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router)
+packages+=(-e 'clients/python[grpc]' -e cli)
 [ "$what" = all ] && packages+=(-e trainer -r requirements-dev.txt)
 
 stamp=.venv/.setup-$what
-state=$(cat constraints.txt requirements-dev.txt scripts/setup.sh ./*/pyproject.toml services/*/pyproject.toml | sha256sum)
+state=$(cat constraints.txt requirements-dev.txt scripts/setup.sh ./*/pyproject.toml services/*/pyproject.toml clients/*/pyproject.toml | sha256sum)
 if [ "$(cat "$stamp" 2>/dev/null || true)" = "$state" ]; then exit 0; fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv || {
@@ -30,6 +31,13 @@ elif ! command -v c++ >/dev/null; then
   fi
 else
   echo "llama.cpp is compiled now if it is not there yet: 10 to 15 minutes on two cores" >&2
+fi
+if [ "$what" = all ] && ! command -v curl >/dev/null; then  # an example that the tests run
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends curl
+  else
+    echo "the tests run examples/curl.sh: install curl first" >&2; exit 1
+  fi
 fi
 # One test puts nginx before a router; without it that test is left out.
 if [ "$what" = all ] && [ ! -x /usr/sbin/nginx ] && ! command -v nginx >/dev/null; then

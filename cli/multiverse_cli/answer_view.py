@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+
+from multiverse_client import Event, Finish, Fork, Join, PathEnd, Usage
+from multiverse_client import Text as TextEvent
 
 STYLES = {"text": "", "tag": "dim cyan", "written": "dim magenta"}
 MOST_COLUMNS = 4
@@ -91,29 +93,29 @@ class AnswerView:
         self._prompt = prompt
         self._root = _Path("0")
         self._paths = {"0": self._root}
-        self.usage: dict[str, Any] | None = None
+        self.usage: Usage | None = None
         self.finish_reason = ""
 
-    def add(self, event: dict[str, Any]) -> None:
-        match event["type"]:
-            case "text":
-                self._paths[event["path"]].say(event["delta"], event["kind"])
-            case "fork":
+    def add(self, event: Event) -> None:
+        match event:
+            case TextEvent():
+                self._paths[event.path].say(event.delta, event.kind)
+            case Fork():
                 children = [
                     _Path(name, title)
-                    for name, title in zip(event["paths"], event["outlines"], strict=True)
+                    for name, title in zip(event.paths, event.outlines, strict=True)
                 ]
                 self._paths |= {child.name: child for child in children}
-                self._paths[event["path"]].parts.append(list(children))
-                self._paths[event["path"]].state = "waiting"
-            case "path_end":
-                self._paths[event["path"]].state = f"ended: {event['reason']}"
-            case "join":
-                self._paths[event["path"]].state = "running"
-            case "usage":
+                self._paths[event.path].parts.append(list(children))
+                self._paths[event.path].state = "waiting"
+            case PathEnd():
+                self._paths[event.path].state = f"ended: {event.reason}"
+            case Join():
+                self._paths[event.path].state = "running"
+            case Usage():
                 self.usage = event
-            case "finish":
-                self.finish_reason = event["reason"]
+            case Finish():
+                self.finish_reason = event.reason
 
     def __rich__(self) -> RenderableType:
         return Group(Text(f"> {self._prompt}", "bold"), self._root.render())
@@ -123,7 +125,7 @@ class AnswerView:
         assert self.usage is not None, "the answer has not ended"
         usage = self.usage
         return (
-            f"{usage['completion_tokens']} tokens, {usage['critical_path_tokens']} on the "
-            f"critical path, parallelism {usage['parallelism']:.2f}, {seconds:.2f} s, "
+            f"{usage.completion_tokens} tokens, {usage.critical_path_tokens} on the "
+            f"critical path, parallelism {usage.parallelism:.2f}, {seconds:.2f} s, "
             f"finish: {self.finish_reason}"
         )

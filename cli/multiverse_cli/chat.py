@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
 from multiverse_cli.answer_view import AnswerView
-from multiverse_cli.api import stream
+from multiverse_client import Client, Options, Text
 
 REFRESHES_PER_S = 20
 
 
-def ask(console: Console, url: str, prompt: str, options: dict[str, Any], pace_s: float) -> None:
+def ask(console: Console, url: str, prompt: str, options: Options, pace_s: float) -> None:
     """Show one answer. With `pace_s` each event is shown that much later than it came."""
     view = AnswerView(prompt)
     begun = time.monotonic()
     waited = 0.0
-    with Live(view, console=console, refresh_per_second=REFRESHES_PER_S) as live:
-        for event in stream(url, {"prompt": prompt, **options}):
+    with (
+        Client(url) as client,
+        client.stream(prompt, **options) as stream,
+        Live(view, console=console, refresh_per_second=REFRESHES_PER_S) as live,
+    ):
+        for event in stream:
             view.add(event)
-            if pace_s and console.is_terminal and event["type"] == "text":
+            if pace_s and console.is_terminal and isinstance(event, Text):
                 time.sleep(pace_s)
                 waited += pace_s
         seconds = time.monotonic() - begun - waited
@@ -32,7 +35,7 @@ def ask(console: Console, url: str, prompt: str, options: dict[str, Any], pace_s
     console.print(f"[bold]{view.summary(seconds)}[/bold]")
 
 
-def converse(console: Console, url: str, options: dict[str, Any], pace_s: float) -> None:
+def converse(console: Console, url: str, options: Options, pace_s: float) -> None:
     """Ask what is typed, one question after another, until end of input."""
     while True:
         try:

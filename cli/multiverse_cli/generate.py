@@ -6,17 +6,18 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-import httpx
 from rich.progress import Progress
 
-from multiverse_cli.api import ApiError, generate
+from multiverse_cli.errors import InputError
+from multiverse_client import ApiError, AsyncClient, Options
 
 
 def read_prompts(path: Path) -> list[str]:
-    """The `prompt` of each line of a JSONL file; ApiError names the line at fault."""
+    """The `prompt` of each line of a JSONL file; InputError names the line at fault."""
     return [prompt for prompt in _prompts(path)]
 
 
@@ -30,14 +31,14 @@ def _prompts(path: Path) -> Iterator[str]:
             except (ValueError, KeyError, TypeError):
                 prompt = None
             if not isinstance(prompt, str):
-                raise ApiError(f'{path}:{number}: need an object with a string "prompt"')
+                raise InputError(f'{path}:{number}: need an object with a string "prompt"')
             yield prompt
 
 
 async def generate_all(
     url: str,
     prompts: list[str],
-    options: dict[str, Any],
+    options: Options,
     concurrency: int,
     out: TextIO,
     progress: Progress,
@@ -49,11 +50,7 @@ async def generate_all(
     bar = progress.add_task("answers", total=len(prompts))
     slots = asyncio.Semaphore(concurrency)
     begun = time.monotonic()
-    limits = httpx.Limits(max_connections=concurrency)
-    async with (
-        httpx.AsyncClient(base_url=url, timeout=None, limits=limits) as client,
-        asyncio.TaskGroup() as tasks,
-    ):
+    async with AsyncClient(url) as client, asyncio.TaskGroup() as tasks:
 
         async def one(prompt: str) -> dict[str, Any]:
             async with slots:
@@ -70,17 +67,18 @@ async def generate_all(
     return _totals(rows, time.monotonic() - begun)
 
 
-async def _row(client: httpx.AsyncClient, prompt: str, options: dict[str, Any]) -> dict[str, Any]:
+async def _row(client: AsyncClient, prompt: str, options: Options) -> dict[str, Any]:
     begun = time.monotonic()
     try:
-        answer = await generate(client, {"prompt": prompt, **options})
+        answer = await client.generate(prompt, **options)
     except ApiError as error:
         return {"prompt": prompt, "error": str(error)}
-    usage = {key: value for key, value in answer["usage"].items() if key not in ("type", "seq")}
+    assert answer.usage, "a whole answer has its usage"
+    usage = {key: value for key, value in asdict(answer.usage).items() if key != "seq"}
     return {
         "prompt": prompt,
-        "text": answer["text"],
-        "finish_reason": answer["finish_reason"],
+        "text": answer.text(),
+        "finish_reason": answer.finish_reason,
         "usage": usage,
         "seconds": round(time.monotonic() - begun, 4),
     }

@@ -10,20 +10,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, track
 
-from multiverse_cli.api import ApiError
 from multiverse_cli.chat import ask, converse
+from multiverse_cli.errors import InputError
 from multiverse_cli.generate import generate_all, read_prompts
 from multiverse_cli.keys import key_app
 from multiverse_cli.layout import draw
 from multiverse_cli.model import WeightType, model_app
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
+from multiverse_client import ApiError, ConnectionFailed, Options
 from multiverse_shared.errors import MultiverseError
 
 app = typer.Typer(
@@ -63,6 +64,7 @@ def serve(
     model: Annotated[Path, typer.Option(help="Model directory in Hugging Face form.")],
     host: Annotated[str, typer.Option(help="Address of the HTTP API.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the HTTP API.")] = 8000,
+    grpc_port: Annotated[int, typer.Option(help="Port of the gRPC API.")] = 8001,
     weight_type: Annotated[
         WeightType | None, typer.Option(help="Type that safetensors are converted to: f32.")
     ] = None,
@@ -86,13 +88,15 @@ def serve(
         model,
         host,
         port,
+        grpc_port,
         log_level="INFO",
         worker_settings={name: str(value) for name, value in settings.items() if value},
         router_settings={"positions": positions.value},
     )
     try:
         with stack:
-            typer.echo(f"multiverse serves {model.resolve().name} at {stack.url}")
+            name = model.resolve().name
+            typer.echo(f"multiverse serves {name} at {stack.url}, gRPC at {stack.grpc_address}")
             stack.wait()
     except KeyboardInterrupt:
         typer.echo("stopped")
@@ -188,9 +192,12 @@ def layout(
     draw(Console(), file, row, dialect, png)
 
 
-def _options(parallel: Parallel, max_tokens: int | None, temperature: float) -> dict[str, Any]:
-    options: dict[str, Any] = {"parallel": parallel.value, "temperature": temperature}
-    return options if max_tokens is None else {**options, "max_tokens": max_tokens}
+def _options(parallel: Parallel, max_tokens: int | None, temperature: float) -> Options:
+    return {
+        "parallel": parallel.value,
+        "temperature": temperature,
+        "max_tokens": max_tokens,
+    }
 
 
 @contextmanager
@@ -213,8 +220,10 @@ def main() -> None:
         signal.signal(name, _interrupt)
     try:
         app()
-    except (ApiError, StackError, MultiverseError, OSError) as error:
-        typer.echo(f"multiverse: {error}", err=True)
+    except (ApiError, InputError, StackError, MultiverseError, OSError) as error:
+        nobody = isinstance(error, ConnectionFailed) and not error.started
+        hint = "; start one with `multiverse serve`" if nobody else ""
+        typer.echo(f"multiverse: {error}{hint}", err=True)
         sys.exit(1)
 
 

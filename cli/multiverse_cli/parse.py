@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 from rich.tree import Tree
 
-from multiverse_cli.api import ApiError
+from multiverse_cli.errors import InputError
 from multiverse_shared.characters import CharacterTokenizer
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.grammar import Grammar
@@ -126,7 +126,7 @@ def blocks(context: Context, depth: int = 1) -> Iterator[tuple[int, Block]]:
 
 
 def read_outputs(path: Path) -> list[dict[str, Any]]:
-    """Rows of a JSONL file (gzipped or not); ApiError names the line without `output`."""
+    """Rows of a JSONL file (gzipped or not); InputError names the line without `output`."""
     rows = []
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
@@ -138,7 +138,9 @@ def read_outputs(path: Path) -> list[dict[str, Any]]:
                 if not isinstance(row["output"], str):
                     raise TypeError
             except (ValueError, KeyError, TypeError):
-                raise ApiError(f'{path}:{number}: need an object with a string "output"') from None
+                raise InputError(
+                    f'{path}:{number}: need an object with a string "output"'
+                ) from None
             rows.append(row)
     return rows
 

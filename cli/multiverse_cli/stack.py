@@ -46,6 +46,7 @@ class Stack:
     model: Path
     host: str = "127.0.0.1"
     port: int = 0  # 0 picks a free one
+    grpc_port: int = 0  # likewise
     log_level: str = "WARNING"
     worker_settings: dict[str, str] = field(default_factory=dict)
     router_settings: dict[str, str] = field(default_factory=dict)
@@ -56,18 +57,24 @@ class Stack:
     def url(self) -> str:
         return f"http://{self.host}:{self.port}"
 
+    @property
+    def grpc_address(self) -> str:
+        return f"{self.host}:{self.grpc_port}"
+
     def process_id(self, name: str) -> int:
         """Of the child called `router` or `worker`."""
         return self._children[name].pid
 
     def __enter__(self) -> Stack:
         self.port = self.port or free_port()
+        self.grpc_port = self.grpc_port or free_port()
         self.worker_port = self.worker_port or free_port()
         worker = {"MODEL": str(self.model), "PORT": str(self.worker_port)}
         worker |= {name.upper(): value for name, value in self.worker_settings.items()}
         router = {
             "HOST": self.host,
             "PORT": str(self.port),
+            "GRPC_PORT": str(self.grpc_port),
             "WORKER": f"127.0.0.1:{self.worker_port}",
         }
         router |= {name.upper(): value for name, value in self.router_settings.items()}

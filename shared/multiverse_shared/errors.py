@@ -94,3 +94,11 @@ def error_from_grpc(code: str, message: str) -> MultiverseError:
         if status.grpc == code:
             return cls(message)
     return MultiverseError(message)
+
+
+def error_of_kind(kind: str, message: str) -> MultiverseError:
+    """The error that an event's `kind` stands for; unknown kinds are internal errors."""
+    for cls, status in STATUSES.items():
+        if status.kind == kind:
+            return cls(message)
+    return MultiverseError(message)

@@ -1,11 +1,11 @@
 """How fast decoding ends when clients leave, and whether anything stays held.
 
-In rounds: some clients ask for the same answer at once, streamed or not, and one of them watches
-its stream for the moment: the worker has begun but no token came (`start`), a long prompt is being
-read (`prefill`), a path has told something (`path`), a block has just been joined (`join`). Then
-all cut their connections, and the worker's own load is watched until it is zero. The time is that
-of the whole round, so that of the slowest client. A step of the engine is not broken off, so
-`--batch-tokens` bounds the time in a prefill. One JSON line last.
+In rounds: some clients ask for the same answer at once, streamed, whole or over gRPC, and one of
+them watches its stream for the moment: the worker has begun but no token came (`start`), a long
+prompt is being read (`prefill`), a path has told something (`path`), a block has just been joined
+(`join`). Then all cut their connections, and the worker's own load is watched until it is zero.
+The time is that of the whole round, so that of the slowest client. A step of the engine is not
+broken off, so `--batch-tokens` bounds the time in a prefill. One JSON line last.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import httpx
 from tqdm import tqdm
 
 from multiverse_cli.stack import Stack
+from multiverse_client import AsyncClient
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_trainer.tiny.tasks import Family, make_task
@@ -87,23 +88,41 @@ class Client:
                     return False
         return False
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         self._writer.transport.abort()
 
 
+class Caller:
+    """One call of the gRPC service, on a connection of its own."""
+
+    def __init__(self, target: str, body: dict[str, Any]) -> None:
+        self._reading = asyncio.create_task(self._read(target, body))
+
+    async def _read(self, target: str, body: dict[str, Any]) -> None:
+        options = {name: body[name] for name in ("temperature", "seed")}
+        async with AsyncClient(target) as client, client.stream(body["prompt"], **options) as told:
+            async for _ in told:
+                pass
+
+    async def leave(self) -> None:
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+
+
 async def leave_once(
-    port: int, watch: LoadWatch, moment: str, bodies: list[dict[str, Any]]
+    port: int, target: str, watch: LoadWatch, moment: str, bodies: list[dict[str, Any]]
 ) -> float | None:
     """Milliseconds from the leave of all to an idle worker; None when the moment never came."""
-    clients = [await Client.ask(port, body) for body in bodies]
+    clients = [await Client.ask(port, body) for body in bodies if "stream" in body]
+    callers = [Caller(target, body) for body in bodies if "stream" not in body]
     if moment in ("start", "prefill"):
         await watch.until(busy=True)
         came = True
     else:
         came = await clients[0].until(moment)
     left = time.perf_counter()
-    for client in clients:
-        client.leave()
+    for client in (*clients, *callers):
+        await client.leave()
     await watch.until(busy=False)
     return (time.perf_counter() - left) * 1000 if came else None
 
@@ -113,29 +132,31 @@ def bodies_for(moment: str, count: int, rng: Random, *, simulated: bool) -> list
     prompt = "go" if simulated else make_task(rng, Family.NESTED).prompt
     fill = ["".join(rng.choices("0123456789", k=LONG_PROMPT)) for _ in range(count)]
     seed = rng.getrandbits(32)
+    ways = ({"stream": True}, {"stream": False}, {})  # the last one is a call
     return [
         {
             "prompt": f"{prompt} {fill[number]}" if moment == "prefill" else prompt,
             "temperature": 0,
             "seed": seed,
-            "stream": number % 2 == 0,
+            **ways[number % len(ways)],
         }
         for number in range(count)
     ]
 
 
 async def measure(
-    port: int, worker: str, leaves: int, at_once: int, rng: Random, *, simulated: bool
+    stack: Stack, leaves: int, at_once: int, rng: Random, *, simulated: bool
 ) -> dict[str, Any]:
     times: dict[str, list[float]] = {moment: [] for moment in MOMENTS}
-    async with grpc.aio.insecure_channel(worker) as channel:
+    target = f"grpc://{stack.grpc_address}"
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{stack.worker_port}") as channel:
         watch = LoadWatch(EngineServiceStub(channel))
         watching = asyncio.create_task(watch.run())
         bar, begun, done, missed = tqdm(total=leaves, desc="leaves"), time.perf_counter(), 0, 0
         while done < leaves:
             moment = MOMENTS[(done // at_once + missed) % len(MOMENTS)]
             bodies = bodies_for(moment, at_once, rng, simulated=simulated)
-            took = await leave_once(port, watch, moment, bodies)
+            took = await leave_once(stack.port, target, watch, moment, bodies)
             if took is None:
                 missed += 1
                 continue
@@ -146,7 +167,7 @@ async def measure(
         seconds = time.perf_counter() - begun
         watching.cancel()
         load = watch.load
-    ready = await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/ready")
+    ready = await asyncio.to_thread(httpx.get, f"{stack.url}/ready")
     held = load.running + load.waiting + load.leases + ready.json()["running"]
     worst = max(max(found) for found in times.values() if found)
     return {
@@ -185,8 +206,7 @@ def main() -> int:
     with Stack(options.model, worker_settings=settings) as stack:
         result = asyncio.run(
             measure(
-                stack.port,
-                f"127.0.0.1:{stack.worker_port}",
+                stack,
                 options.leaves,
                 options.at_once,
                 Random(options.seed),

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 
 from multiverse_cli.stack import free_port
+from multiverse_client import Client
 from tests.e2e.answers import FLAT, NESTED, stream
 from tests.e2e.load import eventually
 from tests.e2e.processes import alive, children_of, command, frozen
@@ -23,9 +24,27 @@ def ready(port: int) -> bool:
         return False
 
 
+def serve(model: Path, port: int, grpc_port: int | None = None) -> list[str]:
+    ports = ["--port", str(port), "--grpc-port", str(grpc_port or free_port())]
+    return ["serve", "--model", str(model), *ports]
+
+
+def test_serve_says_where_its_two_apis_are(model: Path, tmp_path: Path) -> None:
+    port, grpc_port = free_port(), free_port()
+    with command(tmp_path, *serve(model, port, grpc_port)) as process:
+        eventually(lambda: ready(port), "a router that is ready", 60)
+        eventually((tmp_path / "out").read_text, "a line of the command")
+        with Client(f"grpc://127.0.0.1:{grpc_port}") as client:
+            assert client.models()[0].name == model.name
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    said = (tmp_path / "out").read_text("utf-8")
+    assert f"http://127.0.0.1:{port}, gRPC at 127.0.0.1:{grpc_port}" in said
+
+
 def test_serve_ends_both_children_on_sigterm(model: Path, tmp_path: Path) -> None:
     port = free_port()
-    with command(tmp_path, "serve", "--model", str(model), "--port", str(port)) as process:
+    with command(tmp_path, *serve(model, port)) as process:
         eventually(lambda: ready(port), "a router that is ready", 60)
         children = children_of(process.pid)
         assert len(children) == 2
@@ -38,7 +57,7 @@ def test_serve_ends_both_children_on_sigterm(model: Path, tmp_path: Path) -> Non
 def test_serve_asked_twice_to_end_leaves_no_child_behind(model: Path, tmp_path: Path) -> None:
     """The second signal comes while the first one's stop waits for a running stream."""
     port = free_port()
-    with command(tmp_path, "serve", "--model", str(model), "--port", str(port)) as process:
+    with command(tmp_path, *serve(model, port)) as process:
         eventually(lambda: ready(port), "a router that is ready", 60)
         children = children_of(process.pid)
         worker = next(pid for pid, line in children.items() if "multiverse_worker" in line)

@@ -8,8 +8,12 @@ import logging
 import os
 from pathlib import Path
 
+import grpc
 import pytest
 
+from multiverse_cli.stack import free_port
+from multiverse_protos.generate.v1 import generate_pb2 as pb
+from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceStub
 from multiverse_router.keys import new_key
 from tests.security.serving import Answer, Served, ask, connected, head, post, running, until
 
@@ -178,3 +182,28 @@ async def test_keys_stand_in_no_log_and_in_no_answer(caplog: pytest.LogCaptureFi
             ]
     assert key not in caplog.text
     assert key not in json.dumps([answer.body.decode() for answer in answers])
+
+
+async def test_a_grpc_call_needs_the_same_key() -> None:
+    key, line = new_key("alice", 1)
+    port = free_port()
+    async with (
+        running(keys=line, grpc_port=port) as served,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        stub = GenerateServiceStub(channel)
+        for metadata in ((), (("x-api-key", "mv-wrong"),)):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.Generate(pb.GenerateRequest(prompt="x"), metadata=metadata).read()
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert not served.link.starts
+        bearer = (("authorization", f"Bearer {key}"),)
+        call = stub.Generate(pb.GenerateRequest(prompt="x"), metadata=bearer)
+        assert (await call.read()).WhichOneof("event") == "start"
+        other = stub.Generate(pb.GenerateRequest(prompt="x"), metadata=bearer)
+        with pytest.raises(grpc.aio.AioRpcError) as full:
+            await other.read()
+        assert full.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "alice" in full.value.details()
+        call.cancel()
+        await until(lambda: not served.answers.running)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.middleware.cors import CORSMiddleware
@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, start_http_server
 
 from multiverse_router.answers import Answers
-from multiverse_router.api import chat, errors, generate
+from multiverse_router.api import anthropic, chat, errors, generate
 from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.api.door import Door
 from multiverse_router.api.json_check import JsonCheck
@@ -22,6 +22,7 @@ from multiverse_router.context_seal import ContextSeal
 from multiverse_router.gate import Gate
 from multiverse_router.keys import KeyFile
 from multiverse_router.metrics import RouterMetrics
+from multiverse_router.rpc import server as rpc
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import WorkerUnavailable
@@ -57,7 +58,10 @@ def create_app(settings: RouterSettings, link: WorkerLink | None = None) -> Fast
             )
         task = asyncio.create_task(link.run())
         try:
-            with _metrics_server(metrics, settings):
+            async with AsyncExitStack() as stack:
+                stack.enter_context(_metrics_server(metrics, settings))
+                if settings.grpc_port is not None:
+                    await stack.enter_async_context(rpc.serving(answers, settings, gate.admit_call))
                 yield
         finally:
             task.cancel()
@@ -68,6 +72,7 @@ def create_app(settings: RouterSettings, link: WorkerLink | None = None) -> Fast
     app.state.answers = answers
     _guard(app, settings, answers, gate)
     app.include_router(generate.routes(answers, settings))
+    app.include_router(anthropic.routes(answers, settings))
     app.include_router(chat.routes(answers, settings))
     app.include_router(_status(answers, link, settings))
     errors.install(app)

@@ -267,4 +267,4 @@ class Coordinator:
                 irregular=dict(self._interpreter.irregular),
             )
         )
-        self._emit(FinishEvent(reason.value))
+        self._emit(FinishEvent(reason.value, stop=self._stops.found))

@@ -81,13 +81,15 @@ class UsageEvent:
 class FinishEvent:
     """`context` is the answer's tree, signed, where it was asked for.
 
-    `context_omitted` says why it is not there: `too_large`.
+    `context_omitted` says why it is not there: `too_large`. `stop` is the stop string that ended
+    the answer, if one did.
     """
 
     type: ClassVar[str] = "finish"
     reason: str
     context: str | None = None
     context_omitted: str | None = None
+    stop: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ class RouterSettings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="HTTP port")
+    grpc_port: int | None = Field(
+        None, ge=0, le=65535, description="gRPC port; 0 picks a free one, none: no gRPC"
+    )
     worker: str = Field("127.0.0.1:7071", description="host:port of the worker")
     positions: Positions = Field(
         Positions.TRAINED, description="`sequential` leaves out a dialect's position offsets"

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 
 class StopStrings:
-    """Reads a text piece by piece; `matched` once one of `strings` was in it."""
+    """Reads a text piece by piece; `found` is the one of `strings` that was in it."""
 
     def __init__(self, strings: tuple[str, ...]) -> None:
         self._strings = strings
         self._held = ""
-        self.matched = False
+        self.found: str | None = None
+
+    @property
+    def matched(self) -> bool:
+        return self.found is not None
 
     def add(self, text: str) -> str:
         """What may be said now: all but what could begin a stop string; nothing after one."""
         if self.matched:
             return ""
         text = self._held + text
-        found = [(text.find(s) + len(s), -len(s)) for s in self._strings if s in text]
+        found = [(text.find(s) + len(s), -len(s), s) for s in self._strings if s in text]
         if found:
-            end, length = min(found)
-            self._held, self.matched = "", True
+            end, length, self.found = min(found)
+            self._held = ""
             return text[: end + length]
         kept = max((_overlap(text, string) for string in self._strings), default=0)
         self._held = text[len(text) - kept :]

@@ -5,49 +5,47 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from multiverse_cli.answer_view import AnswerView
+from multiverse_client import Event, Finish, Fork, Join, PathEnd, Text, Usage
 
 WIDTH = 100
 
 
-def text(path: str, delta: str, kind: str = "text") -> dict[str, Any]:
-    return {"type": "text", "path": path, "kind": kind, "delta": delta, "token_ids": []}
+def text(path: str, delta: str, kind: str = "text") -> Event:
+    return Text(0, path, kind, delta, ())
 
 
-def fork(path: str, *outlines: str, first: int = 1) -> dict[str, Any]:
-    paths = [f"{path}.{number}" for number in range(first, first + len(outlines))]
-    return {
-        "type": "fork",
-        "path": path,
-        "k": len(paths),
-        "paths": paths,
-        "outlines": list(outlines),
-    }
+def fork(path: str, *outlines: str, first: int = 1) -> Event:
+    paths = tuple(f"{path}.{number}" for number in range(first, first + len(outlines)))
+    return Fork(0, path, len(paths), paths, outlines)
 
 
-def end(path: str, reason: str = "stop") -> dict[str, Any]:
-    return {"type": "path_end", "path": path, "reason": reason, "forced": False}
+def end(path: str, reason: str = "stop") -> Event:
+    return PathEnd(0, path, reason, False)
 
 
-def join(path: str, k: int = 2) -> dict[str, Any]:
-    return {"type": "join", "path": path, "k": k, "paths": []}
+def join(path: str, k: int = 2) -> Event:
+    return Join(0, path, k, ())
 
 
-USAGE = {
-    "type": "usage",
-    "completion_tokens": 120,
-    "critical_path_tokens": 48,
-    "parallelism": 2.5,
-}
-FINISH = {"type": "finish", "reason": "length"}
+USAGE = Usage(
+    seq=0,
+    prompt_tokens=8,
+    completion_tokens=120,
+    written_tokens=9,
+    critical_path_tokens=48,
+    parallelism=2.5,
+    cached_tokens=0,
+    reused_tokens=0,
+)
+FINISH = Finish(0, "length")
 
 
-def view(*events: dict[str, Any], prompt: str = "why?") -> AnswerView:
+def view(*events: Event, prompt: str = "why?") -> AnswerView:
     shown = AnswerView(prompt)
     for event in events:
         shown.add(event)
@@ -193,7 +191,3 @@ def test_the_summary_is_one_line_of_figures() -> None:
     assert "\n" not in summary
     for figure in ("120 tokens", "48", "2.50", "1.23 s", "length"):
         assert figure in summary
-
-
-def test_an_event_of_a_later_version_changes_nothing() -> None:
-    assert lines(view(text("0", "x"), {"type": "hint", "path": "0"})) == ["> why?", "x"]

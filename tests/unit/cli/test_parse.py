@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from multiverse_cli.api import ApiError
+from multiverse_cli.errors import InputError
 from multiverse_cli.main import app
 from multiverse_cli.parse import read_outputs
 
@@ -55,5 +55,5 @@ def test_a_tree_is_drawn_with_positions(tmp_path: Path) -> None:
 
 def test_a_row_without_output_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "outputs.jsonl.gz", [{"output": "x"}, {"text": "y"}])
-    with pytest.raises(ApiError, match=r"outputs\.jsonl\.gz:2: .*output"):
+    with pytest.raises(InputError, match=r"outputs\.jsonl\.gz:2: .*output"):
         read_outputs(file)

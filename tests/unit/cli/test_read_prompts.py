@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multiverse_cli.api import ApiError
+from multiverse_cli.errors import InputError
 from multiverse_cli.generate import read_prompts
 
 
@@ -31,7 +31,7 @@ def test_an_empty_file_has_no_prompts(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_no_prompt_is_named_with_its_file(tmp_path: Path, line: str) -> None:
     path = write(tmp_path, f'{{"prompt": "good"}}\n\n{line}\n')
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(InputError) as caught:
         read_prompts(path)
     assert str(caught.value).startswith(f"{path}:3: ")
     assert '"prompt"' in str(caught.value)
@@ -39,6 +39,6 @@ def test_a_line_that_is_no_prompt_is_named_with_its_file(tmp_path: Path, line: s
 
 def test_a_line_that_is_not_utf_8_is_named_with_its_file(tmp_path: Path) -> None:
     path = write(tmp_path, b'{"prompt": "good"}\n{"prompt": "\xff"}\n')
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(InputError) as caught:
         read_prompts(path)
     assert str(caught.value).startswith(f"{path}:2: ")

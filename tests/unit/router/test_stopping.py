@@ -23,7 +23,7 @@ async def test_a_stop_string_that_spans_tokens_ends_the_answer_before_it() -> No
             run.link.decoded(root, text(piece))
         await run.task
     assert run.text == "ab"
-    assert run.events[-1] == FinishEvent("stop")
+    assert run.events[-1] == FinishEvent("stop", stop="cd")
     assert run.link.aborted == {root.branch}
     told = [i for event in run.told(TextEvent) for i in event.token_ids]  # type: ignore[union-attr]
     assert told == text("ab") + text("c") + text("d")

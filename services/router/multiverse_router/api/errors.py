@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -54,10 +57,15 @@ async def _invalid_body(_: Request, error: Exception) -> Response:
     if first["type"] == "json_invalid":
         message = f"body: not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
         return JSONResponse(error_body("invalid_request_error", message, "body"), 422)
-    place = [str(part) for part in first["loc"] if part != "body"]
-    name = ".".join(place) or "body"
-    message = f"{name}: {first['msg']}"
+    name, message = fault(error.errors())
     return JSONResponse(error_body("invalid_request_error", message, name), 422)
+
+
+def fault(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The field that the first of pydantic's errors is about, and a sentence that names it."""
+    first = errors[0]
+    name = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
+    return name, f"{name}: {first['msg']}"
 
 
 async def _http(_: Request, error: Exception) -> Response:

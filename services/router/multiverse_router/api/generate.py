@@ -25,18 +25,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
 
     @router.post("/v1/generate")
     async def generate(body: GenerateBody, request: Request) -> Response:
-        messages = body.messages or [Message(role="user", content=body.prompt or "")]
-        wanted = await asyncio.to_thread(
-            answer_request,
-            f"gen-{uuid.uuid4()}",
-            body,
-            body,
-            messages,
-            body.max_tokens,
-            answers.model,
-            settings,
-            answers.seal,
-        )
+        wanted = await generate_request(body, answers, settings)
         answers.check(wanted)
         if body.stream:
             return EventStream(
@@ -49,6 +38,23 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
         return JSONResponse(_whole(wanted, outcome))
 
     return router
+
+
+async def generate_request(
+    body: GenerateBody, answers: Answers, settings: RouterSettings
+) -> AnswerRequest:
+    """The checked request of this API, whatever transport `body` came over."""
+    return await asyncio.to_thread(
+        answer_request,
+        f"gen-{uuid.uuid4()}",
+        body,
+        body,
+        body.messages or [Message(role="user", content=body.prompt or "")],
+        body.max_tokens,
+        answers.model,
+        settings,
+        answers.seal,
+    )
 
 
 async def _events(answers: Answers, wanted: AnswerRequest) -> AsyncIterator[str]:

@@ -1,0 +1,73 @@
+"""POST /v1/messages: the events of an answer as Anthropic's clients know them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from multiverse_router.answers import Answers
+from multiverse_router.api.anthropic.blocks import Data, MessageStream, WholeMessage
+from multiverse_router.api.anthropic.bodies import MessagesBody
+from multiverse_router.api.anthropic.errors import AnthropicRoute, error_response
+from multiverse_router.api.bodies import answer_request
+from multiverse_router.api.streaming import EventStream, sse, with_client
+from multiverse_router.events import ErrorEvent
+from multiverse_router.request import AnswerRequest
+from multiverse_router.settings import RouterSettings
+
+
+def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
+    router = APIRouter(route_class=AnthropicRoute)
+
+    @router.post("/v1/messages")
+    async def messages(body: MessagesBody, request: Request) -> Response:
+        model = answers.model
+        wanted = await asyncio.to_thread(
+            answer_request,
+            f"msg_{uuid.uuid4().hex}",
+            body.decoding,
+            body.multiverse,
+            body.chat,
+            body.max_tokens,
+            model,
+            settings,
+            answers.seal,
+        )
+        answers.check(wanted)
+        told = MessageStream(wanted.id, model.name, keep_tags=body.multiverse.tags == "keep")
+        if body.stream:
+            return EventStream(
+                lambda: _events(answers, wanted, told),
+                settings.stalled_reader_s,
+                settings.heartbeat_s,
+            )
+        whole: Data | ErrorEvent = await with_client(request, _whole(answers, wanted, told))
+        if isinstance(whole, ErrorEvent):
+            return error_response(whole.kind, whole.message)
+        return JSONResponse(whole)
+
+    return router
+
+
+async def _events(
+    answers: Answers, wanted: AnswerRequest, told: MessageStream
+) -> AsyncIterator[str]:
+    async with answers.answer(wanted) as events:
+        async for event in events:
+            for data in told.tell(event):
+                yield sse(data, data["type"])
+
+
+async def _whole(answers: Answers, wanted: AnswerRequest, told: MessageStream) -> Data | ErrorEvent:
+    whole = WholeMessage()
+    async with answers.answer(wanted) as events:
+        async for event in events:
+            if isinstance(event, ErrorEvent):
+                return event
+            for data in told.tell(event):
+                whole.add(data)
+    return whole.body

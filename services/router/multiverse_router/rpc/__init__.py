@@ -1,0 +1,1 @@
+"""gRPC: the native API over another transport. The checks are those of `api`."""

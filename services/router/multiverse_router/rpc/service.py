@@ -1,0 +1,108 @@
+"""The public gRPC service: the events of an answer, one message each.
+
+Knows calls. Must not know how an answer is made, or what a request may hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+
+from multiverse_protos.generate.v1 import generate_pb2 as pb
+from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceServicer
+from multiverse_router.answers import Answers
+from multiverse_router.api.generate import generate_request
+from multiverse_router.events import ErrorEvent
+from multiverse_router.request import AnswerRequest
+from multiverse_router.rpc.messages import generate_body, model_message, response
+from multiverse_router.rpc.refusal import refuse
+from multiverse_router.settings import RouterSettings
+from multiverse_shared.errors import (
+    DeadlineExceeded,
+    MultiverseError,
+    NotFound,
+    RequestTooLarge,
+    error_of_kind,
+)
+
+SERVICE_NAME = pb.DESCRIPTOR.services_by_name["GenerateService"].full_name
+
+
+class GenerateService(GenerateServiceServicer):
+    """One per process."""
+
+    def __init__(self, answers: Answers, settings: RouterSettings) -> None:
+        self._answers = answers
+        self._settings = settings
+
+    async def Generate(  # noqa: N802 - the names are the protocol's
+        self, request: pb.GenerateRequest, context: grpc.aio.ServicerContext
+    ) -> None:
+        """The call's task is the scope of the answer: cancelled with it, it ends all work.
+
+        It is cancelled when the client leaves, and by the call's deadline.
+        """
+        try:
+            wanted = await self._wanted(request)
+            self._answers.check(wanted)
+            await self._tell(wanted, context)
+        except MultiverseError as error:
+            await refuse(context, error)
+
+    async def GetModel(  # noqa: N802
+        self, request: pb.GetModelRequest, context: grpc.aio.ServicerContext
+    ) -> pb.GetModelResponse:
+        try:
+            model = self._answers.model
+            if request.name != model.name:
+                text = f"model {request.name!r} is not served here; {model.name!r} is"
+                raise NotFound(text, field="name")
+        except MultiverseError as error:
+            await refuse(context, error)
+        return pb.GetModelResponse(model=model_message(model))
+
+    async def ListModels(  # noqa: N802
+        self, request: pb.ListModelsRequest, context: grpc.aio.ServicerContext
+    ) -> pb.ListModelsResponse:
+        try:
+            return pb.ListModelsResponse(models=[model_message(self._answers.model)])
+        except MultiverseError as error:
+            await refuse(context, error)
+
+    async def _wanted(self, request: pb.GenerateRequest) -> AnswerRequest:
+        size, most = request.ByteSize(), self._settings.max_body_bytes
+        if size > most:
+            text = f"the request has {size} bytes, {most} are taken; send less"
+            raise RequestTooLarge(text, field="body")
+        return await generate_request(generate_body(request), self._answers, self._settings)
+
+    async def _tell(self, wanted: AnswerRequest, context: grpc.aio.ServicerContext) -> None:
+        writing: asyncio.Task[None] | None = None
+        try:
+            async with self._answers.answer(wanted) as events:
+                sequence = 0
+                async for event in events:
+                    if sequence or not isinstance(event, ErrorEvent):
+                        writing = asyncio.create_task(context.write(response(event, sequence)))
+                        if not await self._taken(writing):
+                            break
+                        sequence += 1
+                    if isinstance(event, ErrorEvent):
+                        raise error_of_kind(event.kind, event.message)
+                else:
+                    return
+            await writing  # a status can't pass a message that is not taken
+            raise DeadlineExceeded(
+                f"nothing was read for {self._settings.stalled_reader_s:g} s; the answer was ended"
+            )
+        finally:
+            if writing:
+                writing.cancel()
+
+    async def _taken(self, writing: asyncio.Task[None]) -> bool:
+        """Whether a client takes the message in time; the wait does not end the writing."""
+        await asyncio.wait([writing], timeout=self._settings.stalled_reader_s)
+        if writing.done():
+            writing.result()
+        return writing.done()
