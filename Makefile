@@ -27,6 +27,7 @@ ROWS ?= 16
 VOCAB ?= 49152
 STEP_MS ?= 88
 EXAMPLES ?= 100000
+SCHEMA_EXAMPLES ?= 1000
 SEED ?= 20261129
 TOKENS ?= 12000000
 REQUESTS ?= 1000
@@ -35,7 +36,7 @@ PRESSED ?= 16
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
 
-.PHONY: help setup setup-all demo serve test lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -54,6 +55,13 @@ serve: setup ## serve MODEL on port 8000
 
 test: setup-all ## all tests
 	$(BIN)/python -m pytest
+
+test-clients: ## OpenAI-compatible clients of others against the tiny model: also LangChain, LiteLLM, lm-eval (900 MB)
+	@scripts/setup.sh clients
+	.venv-clients/bin/python -m pytest tests/e2e/clients
+
+test-schema: setup-all ## requests made from our OpenAPI schema, good and bad: none may fail with 500 (SCHEMA_EXAMPLES)
+	SCHEMA_EXAMPLES=$(SCHEMA_EXAMPLES) $(BIN)/python -m pytest --timeout 3600 tests/e2e/test_schema.py
 
 check: lint type proto-check ## everything that reads the code without running it
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Puts Multiverse into .venv: `setup.sh serve` what serving needs, `setup.sh all` also what
-# tests and training need (torch). Quick when nothing has changed.
+# tests and training need (torch). `setup.sh clients` puts what tests/e2e/clients need beside that
+# into .venv-clients, which sees .venv. Quick when nothing has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-serve}
@@ -13,12 +14,22 @@ packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router)
 packages+=(-e 'clients/python[grpc]' -e cli)
 [ "$what" = all ] && packages+=(-e trainer -r requirements-dev.txt)
 
-stamp=.venv/.setup-$what
-state=$(cat constraints.txt requirements-dev.txt scripts/setup.sh ./*/pyproject.toml services/*/pyproject.toml clients/*/pyproject.toml | sha256sum)
+if [ "$what" = clients ]; then
+  "$0" all
+  venv=.venv-clients
+  packages=(-r requirements-clients.txt)
+else
+  venv=.venv
+fi
+
+stamp=$venv/.setup-$what
+state=$(cat constraints.txt requirements-*.txt scripts/setup.sh ./*/pyproject.toml services/*/pyproject.toml clients/*/pyproject.toml | sha256sum)
 if [ "$(cat "$stamp" 2>/dev/null || true)" = "$state" ]; then exit 0; fi
 
-[ -x .venv/bin/python ] || "$python" -m venv .venv || {
+[ -x $venv/bin/python ] || "$python" -m venv $venv || {
   echo "can't make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
+site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+[ $venv = .venv ] || echo "import site; site.addsitedir('$(site .venv)')" >"$(site $venv)/beside.pth"
 
 # llama.cpp has no wheel on the registry: take one that was built here, or compile it.
 if compgen -G '../shared/wheels/llama_cpp_python-*.whl' >/dev/null; then
@@ -48,7 +59,7 @@ if [ "$what" = all ] && [ ! -x /usr/sbin/nginx ] && ! command -v nginx >/dev/nul
     echo "no nginx: the tests through it are skipped" >&2
   fi
 fi
-echo "installing into .venv: a few minutes" >&2
+echo "installing into $venv: a few minutes" >&2
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-.venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"
+$venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"
 echo "$state" >"$stamp"

@@ -235,5 +235,6 @@ def test_any_other_context_is_refused_by_its_place(
     response = client.post(path, json={"messages": [user("x"), said, user("y")]})
     assert response.status_code == 400
     error = response.json()["error"]
-    assert error["param"] == "messages.1.multiverse.context"
+    place = "messages[1]" if path == CHAT else "messages.1"
+    assert error["param"] == f"{place}.multiverse.context"
     assert error["param"] in error["message"]

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from multiverse_router.answer_meter import AnswerMeter
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.coordinator import Coordinator
 from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent
+from multiverse_router.logprobs import TokenLogprob
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.model import ServedModel
 from multiverse_router.places import Places
 from multiverse_router.request import AnswerRequest
+from multiverse_router.scoring import prompt_logprobs
 from multiverse_router.visit import current_visit
 from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import (
@@ -29,6 +32,8 @@ from multiverse_shared.errors import (
 )
 from multiverse_shared.tree import Context, count
 
+_Event = tuple[int, AnswerEvent]
+_Told = tuple[int, AnswerEvent | None]  # None: no more of this one
 _CLOSING = "the router is shutting down; try again, elsewhere or a little later"
 
 log = logging.getLogger(__name__)
@@ -89,26 +94,45 @@ class Answers:
 
         A failure, whenever it happens, is the last event; `check` raises what is known before.
         """
-        visit = current_visit()
-        visit.answers.append(request.id)
-        request = replace(request, deadline_s=visit.bounded(request.deadline_s))
-        events: asyncio.Queue[AnswerEvent | None] = asyncio.Queue()  # bounded by the budget
-        with self._places.taking(request.tenant):
-            task = asyncio.create_task(self._run(request, events))
-            self._tasks.add(task)
-            try:
-                yield _drain(events)
-            finally:
-                task.cancel()
-                await asyncio.wait([task])
-                self._tasks.discard(task)
+        async with self.choices([request]) as events:
+            yield _alone(events)
 
-    async def _run(self, request: AnswerRequest, events: asyncio.Queue[AnswerEvent | None]) -> None:
+    @asynccontextmanager
+    async def choices(
+        self, requests: Sequence[AnswerRequest]
+    ) -> AsyncIterator[AsyncIterator[_Event]]:
+        """The events of several answers in the making, each with the index of its request."""
+        visit = current_visit()
+        events: asyncio.Queue[_Told] = asyncio.Queue()  # bounded by the budgets
+        tasks: list[asyncio.Task[None]] = []
+        with ExitStack() as places:
+            for index, request in enumerate(requests):
+                visit.answers.append(request.id)
+                places.enter_context(self._places.taking(request.tenant))
+                bounded = replace(request, deadline_s=visit.bounded(request.deadline_s))
+                run = self._run(bounded, partial(_put, events, index))
+                tasks.append(asyncio.create_task(run))
+            self._tasks.update(tasks)
+            try:
+                yield _drain(events, len(tasks))
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+                self._tasks.difference_update(tasks)
+
+    async def prompt_logprobs(self, request: AnswerRequest) -> tuple[TokenLogprob, ...]:
+        """Those of the prompt's tokens but the first, before which there is nothing."""
+        bounded = replace(request, deadline_s=current_visit().bounded(request.deadline_s))
+        with self._places.taking(request.tenant):
+            return await prompt_logprobs(self._link, self._link.model, bounded)
+
+    async def _run(self, request: AnswerRequest, put: Callable[[AnswerEvent | None], None]) -> None:
         meter = AnswerMeter(self.metrics, self.known_model)
 
         def tell(event: AnswerEvent) -> None:
             meter.saw(event)
-            events.put_nowait(event)
+            put(event)
 
         def emit(event: AnswerEvent) -> None:
             if isinstance(event, FinishEvent) and request.return_context:
@@ -135,15 +159,28 @@ class Answers:
             tell(ErrorEvent("internal_error", "the router failed; see its log"))
         finally:
             meter.ended()
-            events.put_nowait(None)
+            put(None)
 
     def _with_context(self, event: FinishEvent, answer: Context, layout: str) -> FinishEvent:
         sealed = self.seal.seal(answer, layout)
         return replace(event, context=sealed, context_omitted=None if sealed else "too_large")
 
 
-async def _drain(events: asyncio.Queue[AnswerEvent | None]) -> AsyncIterator[AnswerEvent]:
-    while (event := await events.get()) is not None:
+def _put(events: asyncio.Queue[_Told], index: int, event: AnswerEvent | None) -> None:
+    events.put_nowait((index, event))
+
+
+async def _drain(events: asyncio.Queue[_Told], running: int) -> AsyncIterator[_Event]:
+    while running:
+        index, event = await events.get()
+        if event is None:
+            running -= 1
+        else:
+            yield index, event
+
+
+async def _alone(events: AsyncIterator[_Event]) -> AsyncIterator[AnswerEvent]:
+    async for _, event in events:
         yield event
 
 
@@ -161,8 +198,8 @@ def _check_size(request: AnswerRequest, model: ServedModel, most_prompt: int | N
         )
     if model.room(request.prompt) < 1:
         raise RequestTooLarge(
-            f"the prompt has {size} tokens, the model's context is {model.context_length} and "
-            f"the worker's pool {model.kv_cells}; shorten it",
+            f"the prompt has {size} tokens, this model's maximum context length is "
+            f"{model.context_length} tokens and the worker's pool {model.kv_cells}; shorten it",
             field="prompt",
         )
     most = model.pool_room(request.prompt)

@@ -53,6 +53,17 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise InvalidModel(f"the chat template does not compile: {error}") from None
         self._variables = variables
+        self._source = source
+
+    def names(self, role: str) -> bool:
+        """Whether the template may treat `role` in a way of its own."""
+        return role in self._source
+
+    @property
+    def beginning(self) -> str:
+        """The token that begins a sequence, where the template writes it."""
+        bos = str(self._variables.get("bos_token") or "")
+        return bos if "bos_token" in self._source or (bos and bos in self._source) else ""
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> list[Piece]:
         """The prompt by author; every field of a message but its role is the client's.

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.detokenizer import Detokenizer
 from multiverse_router.events import (
+    THINK,
     AnswerEvent,
     FinishEvent,
     ForkEvent,
@@ -84,7 +85,7 @@ class Coordinator:
         self._numbers: dict[str, int] = {}  # every branch started, by name
         self._ended: dict[str, _Ended] = {}
         self._text: dict[str, Detokenizer] = {}
-        self._kind: dict[str, Kind] = {}
+        self._kind: dict[str, str] = {}
         self._stops = StopStrings(request.stop)
         self._logprobs = Logprobs(model.tokenizer) if request.sampling.logprobs else None
         self._cached = 0
@@ -229,20 +230,28 @@ class Coordinator:
         self._launch(channel)
 
     def _say(self, tokens: Tokens) -> None:
+        thinking = self._model.thinking
+        if thinking is None or tokens.path != "0" or tokens.kind is not Kind.TEXT:
+            self._say_alike(tokens, tokens.kind.value)
+            return
+        for tag, ids in thinking.pieces(tokens.ids):
+            self._say_alike(replace(tokens, ids=ids), THINK if tag else tokens.kind.value)
+
+    def _say_alike(self, tokens: Tokens, kind: str) -> None:
         path = tokens.path
         text = self._text.setdefault(path, Detokenizer(self._model.tokenizer))
-        if self._kind.setdefault(path, tokens.kind) is not tokens.kind:
+        if self._kind.setdefault(path, kind) != kind:
             self._flush(path)
-            self._kind[path] = tokens.kind
+            self._kind[path] = kind
         delta = text.add(tokens.ids)
         if self._may_stop(path):
             delta = self._stops.add(delta)
         logprobs = self._logprobs.take(tokens) if self._logprobs else None
-        self._emit(TextEvent(path, tokens.kind.value, delta, tokens.ids, logprobs))
+        self._emit(TextEvent(path, kind, delta, tokens.ids, logprobs))
 
     def _may_stop(self, path: str) -> bool:
         """Stop strings match on what the model writes as text in the root, between two tags."""
-        return path == "0" and self._kind[path] is Kind.TEXT
+        return path == "0" and self._kind[path] == Kind.TEXT.value
 
     def _flush(self, path: str) -> None:
         """Say what was held back, before something else is said."""
@@ -250,7 +259,7 @@ class Coordinator:
         if path in self._kind and self._may_stop(path):
             held = self._stops.add(held) + self._stops.flush()
         if held:
-            self._emit(TextEvent(path, self._kind[path].value, held, ()))
+            self._emit(TextEvent(path, self._kind[path], held, ()))
 
     def _finish(self, reason: Reason) -> None:
         self._flush("0")

@@ -26,7 +26,10 @@ class Detokenizer:
         text = self._new_text()
         if not text.endswith(_INCOMPLETE):
             return self._said(text)
-        return self._settled(text) if len(self._pending) > _LONGEST_HELD else ""
+        complete = self._complete()
+        if complete or len(self._pending) <= _LONGEST_HELD:
+            return complete
+        return self._settled(text)
 
     def flush(self) -> str:
         """What is still held back, complete or not."""
@@ -39,6 +42,22 @@ class Detokenizer:
     def _said(self, text: str) -> str:
         self._context, self._pending = self._pending, []
         return text
+
+    def _complete(self) -> str:
+        """What stands before the last character, where only that one is incomplete.
+
+        Some tokenizers decode a whole run of bytes to nothing but marks until it is complete.
+        """
+        pending = self._pending
+        for kept in range(1, min(_LONGEST_CHARACTER, len(pending))):
+            self._pending = pending[:-kept]
+            said = self._new_text()
+            if said and not said.endswith(_INCOMPLETE):
+                self._said(said)
+                self._pending = pending[-kept:]
+                return said
+        self._pending = pending
+        return ""
 
     def _settled(self, text: str) -> str:
         """Of a run of bytes that are no text, all but the beginning of its last character."""

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, TypeAlias
 
 from multiverse_router.logprobs import TokenLogprob
 
+THINK = "think"
+
 
 @dataclass(frozen=True, slots=True)
 class StartEvent:
@@ -21,7 +23,10 @@ class StartEvent:
 
 @dataclass(frozen=True, slots=True)
 class TextEvent:
-    """`path` grew by `delta`. `kind`: text or tag (from the model), written (by the system)."""
+    """`path` grew by `delta`.
+
+    `kind`: `text`, `tag` or `think` (a thinking tag) from the model, `written` by the system.
+    """
 
     type: ClassVar[str] = "text"
     path: str

@@ -34,7 +34,7 @@ class Linear:
     def ready(self, event: AnswerEvent) -> list[TextEvent]:
         """The same as events."""
         match event:
-            case TextEvent() if self._tags or event.kind == "text":
+            case TextEvent() if self._tags or event.kind not in ("tag", "written"):
                 self._paths[event.path].parts.append(event)
             case ForkEvent():
                 self._paths[event.path].parts.append(list(event.paths))

@@ -43,6 +43,10 @@ class Logprobs:
 
     def read(self, path: str, update: pb.Update, index: int) -> None:
         """Keep what `update` says of the token number `index` in it."""
+        self._pending.setdefault(path, deque()).append(self.entry(update, index))
+
+    def entry(self, update: pb.Update, index: int) -> TokenLogprob:
+        """What `update` says of the token number `index` in it."""
         token = update.ids[index]
         tops = update.top_logprobs[index : index + 1]
         probable = tuple(
@@ -50,8 +54,7 @@ class Logprobs:
             for top in tops
             for other, value in zip(top.ids, top.logprobs, strict=True)
         )
-        entry = TokenLogprob(token, self._decode([token]), update.logprobs[index], probable)
-        self._pending.setdefault(path, deque()).append(entry)
+        return TokenLogprob(token, self._decode([token]), update.logprobs[index], probable)
 
     def take(self, tokens: Tokens) -> tuple[TokenLogprob, ...]:
         """One entry for each of `tokens`."""

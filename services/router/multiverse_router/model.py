@@ -15,6 +15,7 @@ from multiverse_router.chat_template import ChatTemplate
 from multiverse_router.history import HistoryReader
 from multiverse_router.prompt import PromptWriter
 from multiverse_router.settings import Positions
+from multiverse_router.thinking import Thinking
 from multiverse_shared.dialect import Dialect
 from multiverse_shared.errors import InvalidModel
 from multiverse_shared.grammar import Grammar
@@ -42,6 +43,7 @@ class ServedModel:
     context_length: int
     kv_cells: int
     vocab_size: int  # of the model's logits; the tokenizer may have fewer ids
+    thinking: Thinking | None  # None: it does not think between tags
 
     @classmethod
     def of(
@@ -78,6 +80,7 @@ class ServedModel:
             context_length=info.context_length,
             kv_cells=info.kv_cells,
             vocab_size=info.vocab_size,
+            thinking=Thinking.of(card.thinking, tokenizer) if card.thinking else None,
         )
 
     @property

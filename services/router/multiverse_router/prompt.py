@@ -50,6 +50,12 @@ class PromptWriter:
         pieces = self.template.render(messages)
         return normalise(tuple(item for piece in pieces for item in self._read(piece, chat, trees)))
 
+    def bare(self, text: str) -> tuple[list[int], list[int]]:
+        """What begins a sequence of this model, and `text`, without the template."""
+        beginning = self.template.beginning
+        begins = self.tokenizer.encode_trusted(beginning) if beginning else []
+        return begins, self.tokenizer.encode(text)
+
     def _spelled(self, turn: Turn) -> Turn:
         """The turn with the content that its context has."""
         if turn.context is None:

@@ -21,6 +21,13 @@ class Positions(StrEnum):
     SEQUENTIAL = "sequential"  # without them
 
 
+class Tags(StrEnum):
+    """Structure in the text of an answer."""
+
+    KEEP = "keep"
+    STRIP = "strip"
+
+
 class RouterSettings(BaseSettings):
     """Frozen; checked at start-up."""
 
@@ -38,6 +45,8 @@ class RouterSettings(BaseSettings):
         Positions.TRAINED, description="`sequential` leaves out a dialect's position offsets"
     )
     default_max_tokens: int = Field(2048, ge=1, description="budget of a request that names none")
+    tags: Tags = Field(Tags.KEEP, description="structure in texts, of requests that do not say")
+    most_choices: int = Field(128, ge=1, description="largest n, times the prompts of a request")
     most_paths: int = Field(64, ge=1, description="largest max_paths a request may ask for")
     most_live_paths: int = Field(128, ge=1, description="largest max_live_paths")
     most_depth: int = Field(16, ge=0, description="largest max_depth")

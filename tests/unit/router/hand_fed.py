@@ -39,6 +39,17 @@ class HandFedLink(WorkerLink):
     def released(self) -> set[str]:
         return {command.release.lease for command in self.sent if command.HasField("release")}
 
+    async def commanded(self) -> None:
+        """Wait for the next command."""
+        await self._has_commands.wait()
+        self._has_commands.clear()
+
+    def take(self) -> list[pb.RunRequest]:
+        """The commands that were not taken yet."""
+        taken = list(self._commands)
+        self._commands.clear()
+        return taken
+
     def decoded(self, start: pb.Start, ids: Sequence[int]) -> None:
         """The branch decoded `ids` and goes on."""
         self._dispatch(pb.Update(branch=start.branch, ids=ids, logprobs=_logprobs(start, ids)))

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from multiverse_router.api.bodies import ChatBody, GenerateBody, Message, answer_request
+from multiverse_router.api.bodies import GenerateBody, Message, answer_request
+from multiverse_router.api.openai.bodies import ChatBody
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
@@ -110,7 +111,8 @@ def test_every_limit_of_an_answer_can_be_asked_for() -> None:
     ("fields", "where"),
     [
         ({"temperature": 2.1}, ("temperature",)),
-        ({"n": 2}, ("n",)),
+        ({"n": 0}, ("n",)),
+        ({"n": 129}, ("n",)),
         ({"functions": []}, ("functions",)),
         ({"max_completion_tokens": 0}, ("max_completion_tokens",)),
         ({"stream_options": {"usage": True}}, ("stream_options", "usage")),

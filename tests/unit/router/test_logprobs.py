@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
-from multiverse_router.api.logprobs import choice_logprobs
+from multiverse_router.api.openai.logprobs import choice_logprobs
 from multiverse_router.events import TextEvent, event_json
 from multiverse_router.logprobs import Logprobs, Probable, TokenLogprob
 from multiverse_shared.dialect import Tag

@@ -135,8 +135,7 @@ def said(**multiverse: Any) -> dict[str, Any]:
         (said(context="x", more=1), 422, "messages.0.multiverse.more"),
         ({**said(context="x"), "role": "user"}, 422, "messages.0.multiverse"),
         ({**said(context="x"), "role": "system"}, 422, "messages.0.multiverse"),
-        ({"role": "assistant"}, 422, "messages.0.content"),
-        ({"role": "assistant", "content": None, "multiverse": None}, 422, "messages.0.content"),
+        ({"role": "user", "multiverse": None}, 422, "messages.0.content"),
     ],
 )
 async def test_a_wrong_context_is_refused_by_its_place(
@@ -144,5 +143,7 @@ async def test_a_wrong_context_is_refused_by_its_place(
 ) -> None:
     link = HandFedLink()
     client = await post(application(link), api, {"messages": [message]})
+    if api == CHAT:
+        status, param = 400, param.replace("messages.0", "messages[0]")
     assert (client.status, client.error["param"]) == (status, param)
     assert not link.starts

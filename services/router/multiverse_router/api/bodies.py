@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -12,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -20,10 +22,10 @@ from multiverse_router.context_seal import ContextSeal
 from multiverse_router.model import ServedModel
 from multiverse_router.prompt import Turn
 from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
-from multiverse_router.settings import RouterSettings
+from multiverse_router.settings import RouterSettings, Tags
 from multiverse_shared.errors import InvalidRequest, NotFound
 from multiverse_shared.limits import Limits
-from multiverse_shared.tree import JoinRule, Text
+from multiverse_shared.tree import Context, JoinRule, Text
 
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
@@ -46,22 +48,48 @@ StopList = Annotated[
 LogitBias = Annotated[dict[int, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=1024)]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Said(_Body):
+class Said(Body):
     """What a server gave with an answer, given back."""
 
     context: UnicodeText = Field(description="the signed tree; what `content` says is ignored")
 
 
-class Message(_Body):
-    """One turn of a chat."""
+def _joined(content: Any) -> Any:
+    """The text of a list of parts. ValueError for one that is no text."""
+    if not isinstance(content, list):
+        return content
+    for index, part in enumerate(content):
+        if not isinstance(part, dict) or part.get("type") != "text":
+            kind = part.get("type") if isinstance(part, dict) else part
+            raise ValueError(f"part {index} is {kind!r:.60}; only parts of type text can be read")
+        if not isinstance(part.get("text"), str) or part.keys() > {"type", "text"}:
+            raise ValueError(f"part {index} must hold a type and a text, nothing else")
+    return "".join(part["text"] for part in content)
 
-    role: Literal["system", "user", "assistant"]
+
+_PART = {
+    "type": "object",
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+    "required": ["type", "text"],
+}
+Content = Annotated[
+    UnicodeText,
+    BeforeValidator(
+        _joined, json_schema_input_type=str | list[Annotated[dict[str, str], WithJsonSchema(_PART)]]
+    ),
+]
+
+
+class Message(Body):
+    """One turn of a chat; its content is a text, or a list of texts that are joined."""
+
+    role: Literal["system", "developer", "user", "assistant"]
     multiverse: Said | None = None
-    content: UnicodeText | None = Field(None, validate_default=True)
+    content: Content | None = Field(None, validate_default=True)
 
     @field_validator("multiverse")
     @classmethod
@@ -73,13 +101,13 @@ class Message(_Body):
     @field_validator("content")
     @classmethod
     def _something(cls, content: str | None, info: ValidationInfo) -> str | None:
-        if content is None and not info.data.get("multiverse"):
+        if content is None and info.data.get("role") != "assistant":
             raise ValueError("write something, if only an empty text")
         return content
 
 
-class Decoding(_Body):
-    """What all APIs share."""
+class Drawing(Body):
+    """What all APIs share: how much is decoded, and how tokens are drawn."""
 
     model: str | None = Field(None, description="name of the served model; any if left out")
     max_tokens: Positive | None = Field(None, description="of the answer, all paths together")
@@ -91,24 +119,20 @@ class Decoding(_Body):
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
     repetition_penalty: float = Field(1.0, ge=0.1, le=10, description="1: off")
     logit_bias: LogitBias | None = Field(None, description="by token id, -100 to 100")
-    logprobs: bool = False
-    top_logprobs: int = Field(0, ge=0, le=20, description="needs logprobs")
     stop: StopList | None = Field(None, description="1 to 4 strings; matched in text of the root")
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="random if left out")
 
-    @field_validator("top_logprobs")
-    @classmethod
-    def _needs_logprobs(cls, top: int, info: ValidationInfo) -> int:
-        if top and not info.data.get("logprobs"):
-            raise ValueError("needs logprobs: true")
-        return top
+    @property
+    def tops(self) -> int | None:
+        """How many of the most probable tokens are told of; None: no logprobs at all."""
+        return None
 
     def sampling(self, model: ServedModel) -> SamplingOptions:
         """InvalidRequest for a bias on an id that the client can't choose."""
         bias = self.logit_bias or {}
         _check_biased(set(bias), model)
         return SamplingOptions(
-            seed=self.seed if self.seed is not None else secrets.randbits(63),
+            seed=secrets.randbits(63) if self.seed is None else self.seed % (1 << 63),
             temperature=self.temperature,
             top_p=self.top_p,
             top_k=self.top_k,
@@ -117,9 +141,27 @@ class Decoding(_Body):
             frequency_penalty=self.frequency_penalty,
             repetition_penalty=self.repetition_penalty,
             logit_bias=tuple(sorted(bias.items())),
-            logprobs=self.logprobs,
-            top_logprobs=self.top_logprobs,
+            logprobs=self.tops is not None,
+            top_logprobs=self.tops or 0,
         )
+
+
+class Decoding(Drawing):
+    """Logprobs as a switch and a number."""
+
+    logprobs: bool = False
+    top_logprobs: int = Field(0, ge=0, le=20, description="needs logprobs")
+
+    @field_validator("top_logprobs")
+    @classmethod
+    def _needs_logprobs(cls, top: int, info: ValidationInfo) -> int:
+        if top and not info.data.get("logprobs"):
+            raise ValueError("needs logprobs: true")
+        return top
+
+    @property
+    def tops(self) -> int | None:
+        return self.top_logprobs if self.logprobs else None
 
 
 def _check_biased(tokens: set[int], model: ServedModel) -> None:
@@ -141,11 +183,11 @@ def _check_biased(tokens: set[int], model: ServedModel) -> None:
         )
 
 
-class ParallelOptions(_Body):
+class ParallelOptions(Body):
     """How the answer may fork."""
 
     parallel: Parallel = Parallel.AUTO
-    tags: Literal["keep", "strip"] = Field("keep", description="structure in the text")
+    tags: Tags | None = Field(None, description="structure in the text; the server's default")
     max_critical_tokens: Positive | None = Field(None, description="tokens on the longest chain")
     max_paths: Positive | None = Field(None, description="per block")
     max_depth: NotNegative | None = Field(None, description="blocks inside blocks")
@@ -155,6 +197,9 @@ class ParallelOptions(_Body):
     max_live_paths: Positive | None = Field(None, description="decoded at once; more queue")
     deadline_s: Annotated[float, Field(gt=0, le=86400)] | None = None
     return_context: bool = Field(False, description="the answer's signed tree, to give back")
+
+    def keeps_tags(self, settings: RouterSettings) -> bool:
+        return (self.tags or settings.tags) is Tags.KEEP
 
     def limits(self, settings: RouterSettings) -> dict[str, int]:
         """Those that are given. InvalidRequest for one above what the server allows."""
@@ -191,47 +236,42 @@ class GenerateBody(Decoding, ParallelOptions):
         return self
 
 
-class StreamOptions(_Body):
-    include_usage: bool = False
-
-
-class ChatBody(Decoding):
-    """POST /v1/chat/completions; extensions stand under `multiverse`."""
-
-    messages: Annotated[list[Message], Field(min_length=1)]
-    temperature: float = Field(1.0, ge=0, le=2)
-    max_completion_tokens: Positive | None = None
-    stream: bool = False
-    stream_options: StreamOptions | None = None
-    n: Literal[1] = 1
-    user: str | None = None
-    metadata: dict[str, Any] | None = None
-    multiverse: ParallelOptions = ParallelOptions()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_left_out(cls, data: Any) -> Any:
-        """OpenAI's API takes null for whatever is optional."""
-        if isinstance(data, dict):
-            return {key: value for key, value in data.items() if value is not None}
-        return data
-
-
 def answer_request(
     request_id: str,
-    body: Decoding,
+    body: Drawing,
     options: ParallelOptions,
-    messages: list[Message],
+    messages: Sequence[Message],
     max_tokens: int | None,
     model: ServedModel,
     settings: RouterSettings,
     seal: ContextSeal,
 ) -> AnswerRequest:
-    """The checked request. NotFound for another model, InvalidRequest with the field's name."""
-    if body.model is not None and body.model != model.name:
-        raise NotFound(f"model {body.model!r} is not served here; {model.name!r} is", field="model")
+    """The checked request of a chat.
+
+    NotFound for another model, InvalidRequest with the field's name.
+    """
+    check_model(body.model, model)
     turns = [_turn(message, index, model, seal) for index, message in enumerate(messages)]
     prompt = model.prompts.write(turns, parallel=options.parallel is not Parallel.OFF)
+    return prompted_request(request_id, body, options, prompt, max_tokens, model, settings)
+
+
+def check_model(name: str | None, model: ServedModel) -> None:
+    """NotFound when another model than the served one is named."""
+    if name is not None and name != model.name:
+        raise NotFound(f"model {name!r} is not served here; {model.name!r} is", field="model")
+
+
+def prompted_request(
+    request_id: str,
+    body: Drawing,
+    options: ParallelOptions,
+    prompt: Context,
+    max_tokens: int | None,
+    model: ServedModel,
+    settings: RouterSettings,
+) -> AnswerRequest:
+    """The checked request of an answer to `prompt`. InvalidRequest with the field's name."""
     if not prompt or not isinstance(prompt[-1], Text):
         raise InvalidRequest(
             "the prompt has no tokens to go on from; write something", field="messages"
@@ -257,7 +297,10 @@ def answer_request(
 
 def _turn(message: Message, index: int, model: ServedModel, seal: ContextSeal) -> Turn:
     """InvalidRequest when the message's context is not one that was given for this model."""
+    role = message.role
+    if role == "developer" and not model.prompts.template.names(role):
+        role = "system"
     if message.multiverse is None:
-        return Turn(message.role, message.content or "")
+        return Turn(role, message.content or "")
     field = f"messages.{index}.multiverse.context"
-    return Turn(message.role, "", seal.open(message.multiverse.context, model.layout, field))
+    return Turn(role, "", seal.open(message.multiverse.context, model.layout, field))

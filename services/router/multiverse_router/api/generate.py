@@ -31,7 +31,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
             return EventStream(
                 lambda: _events(answers, wanted), settings.stalled_reader_s, settings.heartbeat_s
             )
-        keep_tags = body.tags == "keep"
+        keep_tags = body.keeps_tags(settings)
         outcome: Outcome = await with_client(request, Outcome.of(answers, wanted, tags=keep_tags))
         if outcome.error:
             return error_response(outcome.error.kind, outcome.error.message, outcome.status)

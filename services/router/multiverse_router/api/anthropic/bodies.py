@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator
 
 from multiverse_router.api.bodies import (
+    Body,
     Decoding,
     Message,
     ParallelOptions,
@@ -14,7 +15,6 @@ from multiverse_router.api.bodies import (
     Said,
     StopList,
     UnicodeText,
-    _Body,
 )
 
 _UNUSED = Field(None, description="taken and ignored")
@@ -47,7 +47,7 @@ def _text_of(content: Any, *, thoughts: bool = False) -> Any:
     return "".join(texts)
 
 
-class Turn(_Body):
+class Turn(Body):
     """One turn of a chat: a text, or a list of blocks whose texts are joined."""
 
     role: Literal["user", "assistant"]
@@ -82,7 +82,7 @@ def _given(value: Any) -> Any:
     return value or None
 
 
-class MessagesBody(_Body):
+class MessagesBody(Body):
     """POST /v1/messages"""
 
     model: str

@@ -1,0 +1,59 @@
+"""Requests made from our own OpenAPI schema, good and bad: the server fails for none of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+
+from multiverse_cli.stack import Stack
+from tests.e2e.conftest import MODEL
+
+EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "25"))
+ROUTES = [
+    "POST /v1/generate",
+    "POST /v1/chat/completions",
+    "POST /v1/completions",
+    "GET /v1/models/{name}",
+]
+# Any name of a model is a legal one: nothing bad can be made of it.
+TRIED = [(route, mode) for route in ROUTES for mode in GenerationMode][:-1]
+SMALL = {"default_max_tokens": "8", "most_choices": "2"}
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[Any]:
+    with Stack(MODEL, router_settings=SMALL) as stack:
+        yield schemathesis.openapi.from_url(f"{stack.url}/openapi.json")
+
+
+@pytest.mark.parametrize(("route", "mode"), TRIED)
+def test_no_request_makes_the_server_fail(api: Any, route: str, mode: GenerationMode) -> None:
+    method, path = route.split()
+    seen: set[int] = set()
+
+    @given(case=api[path][method].as_strategy(generation_mode=mode))
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    def send(case: Any) -> None:
+        if isinstance(case.body, dict) and isinstance(case.body.get("max_tokens"), int):
+            case.body["max_tokens"] %= 64
+        response = case.call_and_validate(checks=[not_a_server_error], timeout=60)
+        seen.add(response.status_code)
+
+    send()
+    good = {200, 404, 422}  # 422: a schema can not say that prompt and messages exclude each other
+    assert seen & (good if mode is GenerationMode.POSITIVE else {400, 422})
+
+
+def test_every_route_with_parameters_is_tried(api: Any) -> None:
+    operations = [found.ok() for found in api.get_all_operations()]
+    taking = [each for each in operations if each.body or each.path_parameters]
+    assert {f"{each.method.upper()} {each.path}" for each in taking} == set(ROUTES)
