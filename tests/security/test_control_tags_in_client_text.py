@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from multiverse_router.api.bodies import ChatBody, Message, answer_request
+from multiverse_router.api.bodies import Message, answer_request
+from multiverse_router.api.openai.bodies import ChatBody
 from multiverse_router.chat_template import ChatTemplate
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.dialect import load_dialect
