@@ -158,7 +158,9 @@ async def test_an_answer_knows_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     async with running(keys=line) as served:
         check = served.answers.check
         monkeypatch.setattr(
-            served.answers, "check", lambda wanted: (seen.append(wanted.tenant), check(wanted))
+            served.answers,
+            "check",
+            lambda wanted, *n: (seen.append(wanted.tenant), check(wanted, *n)),
         )
         for path, body in (
             (GENERATE, {"prompt": "x"}),

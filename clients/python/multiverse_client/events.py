@@ -42,7 +42,7 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """`path` grew by `delta`. `kind`: `text`, `tag` (both from the model), `written`."""
+    """`path` grew by `delta`. `kind`: `text`, `tag`, `think` (from the model), `written`."""
 
     type: ClassVar[str] = "text"
     seq: int
