@@ -42,7 +42,10 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """`path` grew by `delta`. `kind`: `text`, `tag`, `think` (from the model), `written`."""
+    """`path` grew by `delta`.
+
+    `kind`: `text`, `tag` or `think` (a thinking tag) from the model, `written` by the system.
+    """
 
     type: ClassVar[str] = "text"
     seq: int

@@ -15,7 +15,7 @@ class Said(TypedDict):
 class Message(TypedDict, total=False):
     """One turn of a chat: a role, and content or what the server said."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant"]
     content: str
     multiverse: Said
 

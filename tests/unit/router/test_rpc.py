@@ -299,14 +299,17 @@ async def test_who_may_not_call_is_refused_and_health_is_open_to_all() -> None:
 
 
 async def test_a_silent_call_survives_its_clients_pings() -> None:
-    """A server with the defaults of gRPC hangs up at the third ping."""
+    """A server with the defaults of gRPC hangs up at the third ping.
+
+    Nor is a reader stalled to whom nothing is said.
+    """
     options = [
         ("grpc.keepalive_time_ms", 1000),
         ("grpc.keepalive_timeout_ms", 2000),
         ("grpc.http2.max_pings_without_data", 0),
     ]
     link = HandFedLink()
-    settings = RouterSettings(grpc_port=0)
+    settings = RouterSettings(grpc_port=0, stalled_reader_s=1)  # of who does not read
     async with (
         serving(Answers(link, 1, SEAL), settings) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel,

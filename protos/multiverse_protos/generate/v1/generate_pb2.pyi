@@ -20,6 +20,7 @@ class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ROLE_SYSTEM: _ClassVar[Role]
     ROLE_USER: _ClassVar[Role]
     ROLE_ASSISTANT: _ClassVar[Role]
+    ROLE_DEVELOPER: _ClassVar[Role]
 PARALLEL_UNSPECIFIED: Parallel
 PARALLEL_AUTO: Parallel
 PARALLEL_SERIAL: Parallel
@@ -28,6 +29,7 @@ ROLE_UNSPECIFIED: Role
 ROLE_SYSTEM: Role
 ROLE_USER: Role
 ROLE_ASSISTANT: Role
+ROLE_DEVELOPER: Role
 
 class GenerateRequest(_message.Message):
     __slots__ = ("model", "prompt", "messages", "parallel", "max_tokens", "max_critical_tokens", "max_paths", "max_live_paths", "max_depth", "max_path_tokens", "max_goal_tokens", "max_blocks", "deadline_s", "return_context", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs", "stop", "seed")

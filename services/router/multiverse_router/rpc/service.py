@@ -5,8 +5,6 @@ Knows calls. Must not know how an answer is made, or what a request may hold.
 
 from __future__ import annotations
 
-import asyncio
-
 import grpc
 
 from multiverse_protos.generate.v1 import generate_pb2 as pb
@@ -15,6 +13,7 @@ from multiverse_router.answers import Answers
 from multiverse_router.api.generate import generate_request
 from multiverse_router.events import ErrorEvent
 from multiverse_router.request import AnswerRequest
+from multiverse_router.rpc.held_answer import HeldAnswer
 from multiverse_router.rpc.messages import generate_body, model_message, response
 from multiverse_router.rpc.refusal import refuse
 from multiverse_router.settings import RouterSettings
@@ -78,31 +77,18 @@ class GenerateService(GenerateServiceServicer):
         return await generate_request(generate_body(request), self._answers, self._settings)
 
     async def _tell(self, wanted: AnswerRequest, context: grpc.aio.ServicerContext) -> None:
-        writing: asyncio.Task[None] | None = None
-        try:
-            async with self._answers.answer(wanted) as events:
-                sequence = 0
-                async for event in events:
-                    if sequence or not isinstance(event, ErrorEvent):
-                        writing = asyncio.create_task(context.write(response(event, sequence)))
-                        if not await self._taken(writing):
-                            break
-                        sequence += 1
-                    if isinstance(event, ErrorEvent):
-                        raise error_of_kind(event.kind, event.message)
-                else:
-                    return
-            await writing  # a status can't pass a message that is not taken
-            raise DeadlineExceeded(
-                f"nothing was read for {self._settings.stalled_reader_s:g} s; the answer was ended"
-            )
-        finally:
-            if writing:
-                writing.cancel()
-
-    async def _taken(self, writing: asyncio.Task[None]) -> bool:
-        """Whether a client takes the message in time; the wait does not end the writing."""
-        await asyncio.wait([writing], timeout=self._settings.stalled_reader_s)
-        if writing.done():
-            writing.result()
-        return writing.done()
+        stalled_s = self._settings.stalled_reader_s
+        held = HeldAnswer(stalled_s)
+        async with held.events(self._answers, wanted) as events:
+            sequence = 0
+            async for event in events:
+                if sequence or not isinstance(event, ErrorEvent):
+                    held.writes()
+                    await context.write(response(event, sequence))
+                    held.wrote()
+                    sequence += 1
+                if held.stalled:
+                    text = f"nothing was read for {stalled_s:g} s; the answer was ended"
+                    raise DeadlineExceeded(text)
+                if isinstance(event, ErrorEvent):
+                    raise error_of_kind(event.kind, event.message)

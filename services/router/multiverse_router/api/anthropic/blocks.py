@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiverse_router.api.anthropic.errors import error_body
-from multiverse_router.events import (
-    AnswerEvent,
-    ErrorEvent,
-    FinishEvent,
-    StartEvent,
-    UsageEvent,
-)
-from multiverse_router.linear import Linear
+from multiverse_router.api.openai.choices import Choice
+from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent, StartEvent, UsageEvent
 
 Data = dict[str, Any]
 _REASONS = {"stop": "end_turn"}  # all others are limits: `max_tokens`
@@ -22,18 +16,17 @@ _REASONS = {"stop": "end_turn"}  # all others are limits: `max_tokens`
 class MessageStream:
     """Their events, from ours. Each text is of one block; blocks follow one another."""
 
-    def __init__(self, message_id: str, model: str, *, keep_tags: bool) -> None:
+    def __init__(self, message_id: str, model: str, choice: Choice) -> None:
         self._message = {"id": message_id, "type": "message", "role": "assistant", "model": model}
-        self._linear = Linear(tags=keep_tags)
+        self._choice = choice
         self._blocks = 0
         self._open: str | None = None  # the type of the block that grows
-        self._usage: UsageEvent | None = None
 
     def tell(self, event: AnswerEvent) -> Iterator[Data]:
         """What may be said now."""
-        text = self._linear.add(event)
-        if text:
-            yield from self._say("text", text)
+        for part in self._choice.tell(event):
+            if part.text:
+                yield from self._say("thinking" if part.thought else "text", part.text)
         match event:
             case StartEvent():
                 usage = {"input_tokens": event.prompt_tokens, "output_tokens": 0}
@@ -45,16 +38,14 @@ class MessageStream:
                 }
                 yield {"type": "message_start", "message": {**self._message, **start}}
                 yield {"type": "ping"}
-            case UsageEvent():
-                self._usage = event
             case FinishEvent():
-                assert self._usage
+                assert self._choice.usage
                 yield from self._close()
                 yield {
                     "type": "message_delta",
                     "delta": _stop(event),
-                    "usage": _usage(self._usage),
-                    "multiverse": _extension(self._usage, event),
+                    "usage": _usage(self._choice.usage),
+                    "multiverse": self._choice.extension,
                 }
                 yield {"type": "message_stop"}
             case ErrorEvent():
@@ -121,17 +112,4 @@ def _usage(usage: UsageEvent) -> Data:
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
-    }
-
-
-def _extension(usage: UsageEvent, finish: FinishEvent) -> Data:
-    context = {"context": finish.context, "context_omitted": finish.context_omitted}
-    return {
-        "written_tokens": usage.written_tokens,
-        "critical_path_tokens": usage.critical_path_tokens,
-        "parallelism": usage.parallelism,
-        "reused_tokens": usage.reused_tokens,
-        "irregular": usage.irregular,
-        "finish_reason": finish.reason,
-        **{name: value for name, value in context.items() if value is not None},
     }

@@ -14,6 +14,7 @@ from multiverse_router.api.anthropic.blocks import Data, MessageStream, WholeMes
 from multiverse_router.api.anthropic.bodies import MessagesBody
 from multiverse_router.api.anthropic.errors import AnthropicRoute, error_response
 from multiverse_router.api.bodies import answer_request
+from multiverse_router.api.openai.choices import choices_of
 from multiverse_router.api.streaming import EventStream, sse, with_client
 from multiverse_router.events import ErrorEvent
 from multiverse_router.request import AnswerRequest
@@ -38,7 +39,8 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
             answers.seal,
         )
         answers.check(wanted)
-        told = MessageStream(wanted.id, model.name, keep_tags=body.multiverse.tags == "keep")
+        [choice] = choices_of([wanted], model, keep_tags=body.multiverse.keeps_tags(settings))
+        told = MessageStream(wanted.id, model.name, choice)
         if body.stream:
             return EventStream(
                 lambda: _events(answers, wanted, told),
