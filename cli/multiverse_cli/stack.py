@@ -15,6 +15,8 @@ from types import TracebackType
 
 import httpx
 
+from multiverse_cli.signals import held_back
+
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
 POLL_S = 0.1
@@ -119,11 +121,12 @@ class Stack:
         prefix = f"MULTIVERSE_{name.upper()}_"
         settings = {"LOG_LEVEL": self.log_level, **settings}
         environment = {prefix + key: value for key, value in settings.items()}
-        self._children[name] = subprocess.Popen(
-            [sys.executable, "-m", f"multiverse_{name}"],
-            env=os.environ | environment,
-            start_new_session=True,  # Ctrl-C reaches them through us, in order
-        )
+        with held_back():  # or a child could be started that nobody ends
+            self._children[name] = subprocess.Popen(
+                [sys.executable, "-m", f"multiverse_{name}"],
+                env=os.environ | environment,
+                start_new_session=True,  # Ctrl-C reaches them through us, in order
+            )
 
     def _wait(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
