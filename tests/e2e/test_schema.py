@@ -20,6 +20,7 @@ ROUTES = [
     "POST /v1/generate",
     "POST /v1/chat/completions",
     "POST /v1/completions",
+    "POST /v1/messages",
     "GET /v1/models/{name}",
 ]
 # Any name of a model is a legal one: nothing bad can be made of it.
