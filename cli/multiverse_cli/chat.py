@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from rich.console import Console
 from rich.live import Live
 
 from multiverse_cli.answer_view import AnswerView
+from multiverse_cli.keys import API_KEY
 from multiverse_client import Client, Options, Text
 
 REFRESHES_PER_S = 20
@@ -19,7 +21,7 @@ def ask(console: Console, url: str, prompt: str, options: Options, pace_s: float
     begun = time.monotonic()
     waited = 0.0
     with (
-        Client(url) as client,
+        Client(url, api_key=os.environ.get(API_KEY)) as client,
         client.stream(prompt, **options) as stream,
         Live(view, console=console, refresh_per_second=REFRESHES_PER_S) as live,
     ):

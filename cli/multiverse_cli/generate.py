@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from typing import Any, TextIO
 from rich.progress import Progress
 
 from multiverse_cli.errors import InputError
+from multiverse_cli.keys import API_KEY
 from multiverse_client import ApiError, AsyncClient, Options
 
 
@@ -50,7 +52,10 @@ async def generate_all(
     bar = progress.add_task("answers", total=len(prompts))
     slots = asyncio.Semaphore(concurrency)
     begun = time.monotonic()
-    async with AsyncClient(url) as client, asyncio.TaskGroup() as tasks:
+    async with (
+        AsyncClient(url, api_key=os.environ.get(API_KEY)) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
 
         async def one(prompt: str) -> dict[str, Any]:
             async with slots:

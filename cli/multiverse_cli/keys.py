@@ -1,4 +1,4 @@
-"""`multiverse key`: keys for the router's API."""
+"""`multiverse key`: keys for the router's API, and where the command has its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from multiverse_router.keys import new_key
 
+API_KEY = "MULTIVERSE_API_KEY"  # environment: the key that chat and generate send
 key_app = typer.Typer(no_args_is_help=True, help="API keys of a router.")
 
 

@@ -6,11 +6,15 @@ import asyncio
 import json
 import logging
 import os
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+from rich.progress import Progress
 
+from multiverse_cli.generate import generate_all
 from multiverse_cli.stack import free_port
 from multiverse_protos.generate.v1 import generate_pb2 as pb
 from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceStub
@@ -209,3 +213,23 @@ async def test_a_grpc_call_needs_the_same_key() -> None:
         assert "alice" in full.value.details()
         call.cancel()
         await until(lambda: not served.answers.running)
+
+
+async def test_the_command_sends_the_key_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key, line = new_key("alice")
+    async with running(keys=line) as served:
+
+        async def generate() -> dict[str, Any]:
+            out, url = StringIO(), f"http://127.0.0.1:{served.port}"
+            await generate_all(url, ["x"], {}, 1, out, Progress(disable=True))
+            row: dict[str, Any] = json.loads(out.getvalue())
+            return row
+
+        assert "API key" in str((await generate())["error"])
+        monkeypatch.setenv("MULTIVERSE_API_KEY", key)
+        generating = asyncio.create_task(generate())
+        await until(lambda: served.link.starts)
+        served.link.ended(served.link.starts[0], [served.link.model.eos[0]], "")
+        assert "error" not in await generating
