@@ -174,6 +174,17 @@ def test_a_prompt_chooses_the_kind_and_the_sizes() -> None:
     assert (wide.paths, wide.depth, wide.path) == ((8, 8), 2, (50, 90))
 
 
+@pytest.mark.parametrize(
+    "asked",
+    ["sim:paths=999999", "sim:depth=999999", "sim:paths=64,depth=9", "sim:blocks=99999,paths=9"],
+)
+def test_a_prompt_can_not_ask_for_more_paths_than_a_worker_can_draw(asked: str) -> None:
+    trees = STYLE.directed(asked).distribution
+    assert trees.blocks[1] * max(2, trees.paths[1]) ** trees.depth <= 2 * 4096
+    assert STYLE.directed(asked).shape(1)
+    assert STYLE.directed(f"sim:paths=2-4{'7' * 300}") == STYLE
+
+
 def test_a_prompt_without_a_directive_changes_nothing() -> None:
     for prompt in ("", "simulate:paths=3", "sim: paths=3", "sim:nothing"):
         assert STYLE.directed(prompt) == STYLE

@@ -32,8 +32,10 @@ from multiverse_worker.engines.sim.words import WORDS
 PROMPT_TOKENS = 256  # in which a directive is looked for
 _CHUNK = 64
 _RANGES = ("paths", "blocks", "text", "outline", "path", "conclusion")
-_PAIR = rf"(?:(?:{'|'.join(_RANGES)}|depth)=\d+(?:-\d+)?|tree|recorded|plain)"
-_DIRECTIVE = re.compile(rf"sim:({_PAIR}(?:,{_PAIR})*)")
+_NUMBER = "[0-9]{1,6}"
+_PAIR = rf"(?:(?:{'|'.join(_RANGES)}|depth)={_NUMBER}(?:-{_NUMBER})?|tree|recorded|plain)"
+_DIRECTIVE = re.compile(rf"sim:({_PAIR}(?:,{_PAIR})*)(?![-0-9])")
+_MOST_PATHS = 4096  # of a directed tree: anyone may write a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,21 @@ class AnswerStyle:
             else:
                 least, _, most = value.partition("-")
                 changes[key] = (int(least), max(int(least), int(most or least)))
-        return AnswerStyle(kind, replace(self.distribution, **changes))
+        return AnswerStyle(kind, _bounded(replace(self.distribution, **changes)))
+
+
+def _bounded(trees: TreeDistribution) -> TreeDistribution:
+    """The same with fewer blocks and paths, and less deep, where there could be too many paths."""
+    paths = _at_most(trees.paths, _MOST_PATHS)
+    blocks = _at_most(trees.blocks, _MOST_PATHS // max(1, paths[1]))
+    depth, most = 0, blocks[1]
+    while depth < trees.depth and most * paths[1] <= _MOST_PATHS:
+        depth, most = depth + 1, most * max(2, paths[1])
+    return replace(trees, paths=paths, blocks=blocks, depth=depth)
+
+
+def _at_most(values: tuple[int, int], most: int) -> tuple[int, int]:
+    return min(values[0], most), min(values[1], most)
 
 
 @dataclass(frozen=True, slots=True)
