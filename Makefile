@@ -39,7 +39,7 @@ PATHS ?= 8
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny setup-sglang test-sglang gpu-check
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -111,6 +111,9 @@ bench-language: setup-all ## random tokens of every dialect through reader and i
 bench-forkjoin: setup-all ## fork and join against serial runs, the bound of step(k), and a client's own fork-join (MODEL, BENCH_TYPES, BENCH_ARGS; SmolLM2 is fetched)
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.forkjoin --model $(MODEL) build/smollm2 --type $(BENCH_TYPES) $(BENCH_ARGS)
+
+bench-sglang: setup-sglang ## fork and join in SGLang against its own n > 1 sampling, on a CPU (MODEL, SGLANG_BENCH_ARGS)
+	@$(SGLANG_BIN)/python -m tests.bench.sglang_forkjoin --model $(MODEL) $(SGLANG_BENCH_ARGS)
 
 bench-sim: setup-all ## tokens a second that a simulator tells over one stream (MODEL, BRANCHES, SEED)
 	@$(BIN)/python -m tests.bench.sim_relay --model $(MODEL) --branches $(BRANCHES) --seed $(SEED)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 MODEL = Path(__file__).parents[2] / "models" / "multiverse-tiny"
-KV_CELLS = 4096
+KV_CELLS = 2560
 ARGUMENTS = {"chunked_prefill_size": 128, "enable_mixed_chunk": True}
 collect_ignore_glob = [] if find_spec("sglang") else ["test_*.py"]
 

@@ -8,6 +8,7 @@ import pytest
 from multiverse_shared.effects import Stop
 from multiverse_shared.tree import Block, Text, count
 from multiverse_worker.contract import FinishReason, Sampling
+from multiverse_worker.sampling import Sampler
 from tests.conformance.oracle import Oracle, lay_out
 from tests.sglang.player import Player, assert_greedy
 from tests.unit.worker.client import text
@@ -74,6 +75,28 @@ def test_logprobs_are_those_of_the_oracle(player: Player, oracle: Oracle) -> Non
         row = rows[4 + offset]
         expected = row[token] - row.max() - np.log(np.exp(row - row.max()).sum())
         assert value == pytest.approx(expected, abs=1e-4)
+
+
+def test_penalties_bias_and_truncation_are_those_of_the_one_row_sampler(
+    player: Player, oracle: Oracle
+) -> None:
+    sampling = Sampling(
+        0.8,
+        top_p=0.95,
+        top_k=30,
+        min_p=0.01,
+        seed=5,
+        frequency_penalty=0.5,
+        repetition_penalty=1.2,
+        penalised_from=2,
+        logit_bias=((5, 2.0), (6, -3.0)),
+    )
+    outcome = player.run(PROMPT, max_tokens=16, sampling=sampling)
+    rows = oracle.logits(lay_out((PROMPT, Text(outcome.ids))))
+    sampler = Sampler(sampling, PROMPT.ids[2:])
+    for at, token in enumerate(outcome.ids):
+        assert sampler.next(rows[len(PROMPT.ids) - 1 + at], outcome.ids[:at]) == token
+        sampler.take(token)
 
 
 def test_a_draw_depends_on_seed_path_and_index_only(player: Player) -> None:

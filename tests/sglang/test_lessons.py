@@ -73,8 +73,8 @@ def test_lesson_1_many_forks_joins_and_aborts_leave_nothing_behind(player: Playe
 
 def test_lesson_2_a_lease_passes_ordinary_eviction_by(player: Player) -> None:
     held = player.run(PROMPT, request="old", max_tokens=4)
-    for number in range(4):  # more than the pool holds
-        flood = text(*(random.Random(number).choices(range(90), k=1500)))
+    for number in range(3):  # more than the pool holds
+        flood = text(*(random.Random(number).choices(range(90), k=1000)))
         other = player.run(flood, request=f"flood-{number}", max_tokens=1)
         player.engine.release(other.finish.lease)
     again = player.run(PROMPT, Text(held.ids), text(1), request="old", max_tokens=1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from multiverse_shared.tree import Block, Text, count
 from tests.conformance.oracle import Oracle, lay_out
-from tests.sglang.player import Player
+from tests.sglang.player import Player, assert_greedy
 from tests.sglang.test_lessons import PROMPT, fork
 from tests.unit.worker.client import text
 
@@ -93,3 +93,12 @@ def test_the_base_is_known_by_its_key_in_its_own_stream_only(player: Player) -> 
     other = Player(player.engine)
     outcome = other.run(text(1), request="r", base_key=plan.finish.key, max_tokens=1)
     assert outcome.finish.error is not None
+
+
+def test_a_flush_of_sglangs_cache_ends_leases_and_leaves_exact_books(
+    player: Player, oracle: Oracle
+) -> None:
+    before, block, leases = fork(player, "r")
+    player.engine.server.flush_cache()
+    joined = player.run(*before, block, text(62), request="r", max_tokens=4, consumes=leases)
+    assert_greedy(oracle, (*before, block, text(62)), joined)

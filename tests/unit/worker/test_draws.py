@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from multiverse_worker.contract import Ids, Sampling
 from multiverse_worker.engines.sglang.draws import Draw, draw, told
+from multiverse_worker.logit_rules import penalises
 from multiverse_worker.logprobs import report
 from multiverse_worker.sampling import Sampler
 
@@ -59,12 +62,12 @@ def test_a_batch_draws_what_each_row_would_draw_alone(
     """Also when the last token of each has not reached the host."""
     logits = logits_of(seed, len(rows))
     inputs = torch.tensor([before[-1] if before else 0 for _, _, before in rows])
-    draws = [
-        Draw(row, sampling, len(before), before[:-1], seen, row)
-        if late and before
-        else Draw(row, sampling, len(before), before, seen)
-        for row, (sampling, seen, before) in enumerate(rows)
-    ]
+    draws = []
+    for row, (sampling, seen, before) in enumerate(rows):
+        known = before[:-1] if late else before
+        last = row if late and before else None
+        counts = Counter((*seen, *known)) if penalises(sampling) else None
+        draws.append(Draw(row, sampling, len(before), known, counts, last))
     assert draw(torch.from_numpy(logits), inputs, draws).tolist() == [
         alone(logits[row], sampling, seen, before)
         for row, (sampling, seen, before) in enumerate(rows)

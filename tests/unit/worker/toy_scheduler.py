@@ -72,9 +72,6 @@ class ToyScheduler:
             self.free += self.tree.evict(tokens - len(self.free)).tolist()
         return len(self.free) >= tokens
 
-    def is_waiting(self, stage: Stage) -> bool:
-        return any(other is stage for other in self._queue)
-
     def step(self) -> None:
         self.steps += 1
         self._admit()
@@ -104,12 +101,12 @@ class ToyScheduler:
 
     def _stalled(self) -> None:
         oldest = min(self.branches.order(stage) for stage in self._queue)
-        if self.branches.relieve(oldest, self.is_waiting, alone=True):
+        if self.branches.relieve(oldest, self._queue, alone=True):
             self._stalls = 0
             return
         self._stalls += 1
         if self._stalls > 3 and not self.branches.relieve(
-            oldest, self.is_waiting, alone=True, desperate=True
+            oldest, self._queue, alone=True, desperate=True
         ):
             self.branches.give_up(oldest)
 
@@ -141,7 +138,7 @@ class ToyScheduler:
         """Room for one token more; the youngest running stages are taken back for it."""
         while not self._room(1):
             oldest = min(self.branches.order(r.stage) for r in self._running)
-            if self.branches.relieve(oldest, self.is_waiting, alone=len(self._running) == 1):
+            if self.branches.relieve(oldest, self._queue, alone=len(self._running) == 1):
                 continue
             if len(self._running) == 1:
                 self._take_back(running)

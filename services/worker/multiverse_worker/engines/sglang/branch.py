@@ -5,6 +5,7 @@ Knows the flow of a branch: load, decode, tail, end. Must not know other branche
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,11 +78,18 @@ class Branch:
     ending: Ending | None = None
     reused: int = 0
     ended: bool = False
-    counted: Ids = ()  # of its context: what penalties count
+    counts: Counter[int] | None = None  # of the ids that penalties count, if there are any
 
     def __post_init__(self) -> None:
-        if penalises(self.start.sampling):
-            self.counted = linearise(self.context)[self.start.sampling.penalised_from :]
+        sampling = self.start.sampling
+        if penalises(sampling):
+            self.counts = Counter(linearise(self.context)[sampling.penalised_from :])
+
+    @property
+    def recent(self) -> Ids:
+        """The last sampled ids, as many as bans look at."""
+        longest = max((len(ids) for ids in self.start.sampling.banned), default=0)
+        return tuple(self.sampled[-longest:]) if longest else ()
 
     @property
     def kept(self) -> Ids:
@@ -184,6 +192,8 @@ class Branch:
     def take(self, token: int) -> Ending | None:
         """The branch has sampled `token`; how it ends, if it does."""
         self.sampled.append(token)
+        if self.counts is not None:
+            self.counts[token] += 1
         for number, stop in enumerate(self.start.stops):
             if tuple(self.sampled[-len(stop.ids) :]) == stop.ids:
                 dropped = 0 if stop.keep else len(stop.ids)

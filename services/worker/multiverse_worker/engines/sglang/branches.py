@@ -8,7 +8,7 @@ Each rank runs the same commands in the same order and so comes to the same stat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from multiverse_shared.errors import (
     CapacityExceeded,
@@ -248,13 +248,14 @@ class Branches:
     def relieve(
         self,
         order: Order,
-        is_waiting: Callable[[Stage], bool],
+        queued: Collection[Stage],
         *,
         alone: bool,
         desperate: bool = False,
     ) -> bool:
         """Take memory from those younger than `order`; false when there is nothing to take.
 
+        `queued` are the stages that SGLang has not begun.
         `alone`, nothing else runs: then its own request gives too. `desperate`, nothing has run
         for a while: then older ones give as well (before, they may be about to go on).
         """
@@ -263,7 +264,7 @@ class Branches:
         waiting = [
             branch
             for branch in self._branches.values()
-            if branch.order > order and branch.stage and is_waiting(branch.stage)
+            if branch.order > order and branch.stage in queued
         ]
         holders.update(branch.start.request for branch in waiting)
         for request in sorted(holders, key=lambda request: -self._ages[request]):
@@ -295,9 +296,9 @@ class Branches:
 
     # -- load ----------------------------------------------------------------------------------
 
-    def load(self, is_waiting: Callable[[Stage], bool], free: int) -> Load:
+    def load(self, queued: Collection[Stage], free: int) -> Load:
         waiting = sum(
-            branch.stage is None or is_waiting(branch.stage) for branch in self._branches.values()
+            branch.stage is None or branch.stage in queued for branch in self._branches.values()
         )
         return Load(
             running=len(self._branches) - waiting,

@@ -40,11 +40,13 @@ class _Row:
 
 
 class ContextCache(UnifiedRadixCache):
-    """`on_computed` is told of each stage whose KV has come into `contexts`."""
+    """`on_computed` is told of each stage whose KV has come into `contexts`, `on_reset` that
+    all contexts are about to be forgotten: nothing may hold one then."""
 
     def __init__(self, params: Any) -> None:
         self.contexts = KvTree()
         self.on_computed: Callable[[Stage, Node], None] = lambda stage, node: None
+        self.on_reset: Callable[[], None] = lambda: None
         super().__init__(params)
 
     # -- prefix of a request -------------------------------------------------------------------
@@ -146,6 +148,7 @@ class ContextCache(UnifiedRadixCache):
 
     def reset(self) -> None:
         """SGLang flushes its pools when nothing runs: every slot is free again."""
+        self.on_reset()
         self.contexts.clear()
         super().reset()
 

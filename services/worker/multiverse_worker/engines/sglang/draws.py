@@ -7,14 +7,13 @@ no batch. Knows tensors; must not know branches.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 
 from multiverse_worker.contract import Ids, Sampling, TopLogprobs
-from multiverse_worker.logit_rules import ends, penalises
+from multiverse_worker.logit_rules import ends
 from multiverse_worker.sampling import uniform
 
 
@@ -25,8 +24,8 @@ class Draw:
     row: int  # of the logits
     sampling: Sampling
     index: int  # of the token among those that the branch samples
-    taken: Ids  # what it has taken, as far as that has reached the host
-    counted: Ids = ()  # of its context: what penalties count
+    recent: Ids = ()  # what it has taken last, as far as that has reached the host
+    counts: Mapping[int, int] | None = None  # how often ids stand in what penalties count
     last_row: int | None = None  # where the last taken token is, when it has not: row of inputs
     forced: int | None = None  # take this token
 
@@ -36,8 +35,8 @@ def draw(logits_bv: torch.Tensor, inputs: torch.Tensor, draws: list[Draw]) -> to
     device = logits_bv.device
     logits_dv = logits_bv[torch.tensor([d.row for d in draws], device=device)].float()
     for at, one in enumerate(draws):
-        if penalises(one.sampling):
-            _penalise(logits_dv[at], inputs, one)
+        if one.counts is not None:
+            _penalise(logits_dv[at], inputs, one, one.counts)
     _bias(logits_dv, draws)
     _ban(logits_dv, inputs, draws)
     ids = logits_dv.argmax(dim=-1)
@@ -52,9 +51,10 @@ def draw(logits_bv: torch.Tensor, inputs: torch.Tensor, draws: list[Draw]) -> to
     return ids
 
 
-def _penalise(row_v: torch.Tensor, inputs: torch.Tensor, one: Draw) -> None:
+def _penalise(
+    row_v: torch.Tensor, inputs: torch.Tensor, one: Draw, counts: Mapping[int, int]
+) -> None:
     """In place, one row: few requests ask for penalties."""
-    counts = Counter((*one.counted, *one.taken))
     times_v = torch.zeros(len(row_v), dtype=torch.float64, device=row_v.device)
     if counts:
         seen = torch.tensor(list(counts), device=row_v.device)
@@ -89,9 +89,9 @@ def _ban(logits_dv: torch.Tensor, inputs: torch.Tensor, draws: list[Draw]) -> No
             if not before:
                 known.append((at, last))
             elif d.last_row is None:
-                if ends(d.taken, before):
+                if ends(d.recent, before):
                     known.append((at, last))
-            elif ends(d.taken, before[:-1]):
+            elif ends(d.recent, before[:-1]):
                 pending.append((at, last, d.last_row, before[-1]))
     if known:
         rows, ids = torch.tensor(known, device=logits_dv.device).T

@@ -17,7 +17,6 @@ from sglang.utils import TypeBasedDispatcher
 from multiverse_shared.errors import MultiverseError
 from multiverse_worker.contract import Capability, EngineInfo, Load
 from multiverse_worker.engines.sglang.branches import NOTHING_TOLD, Branches, Order, Told
-from multiverse_worker.engines.sglang.cache import stage_of
 from multiverse_worker.engines.sglang.messages import (
     CHANNEL_VARIABLE,
     COMMANDS_SOCKET,
@@ -49,6 +48,7 @@ class Host:
             self._requests.withdraw,
         )
         self._cache.on_computed = self.branches.computed
+        self._cache.on_reset = self.branches.end_leases
         scheduler._request_dispatcher += TypeBasedDispatcher([(Commands, self._carry_out)])
         self.observing = False
         self.plan: BatchPlan | None = None  # of the forward under way
@@ -104,7 +104,7 @@ class Host:
 
     def after_planning(self, idle: bool) -> None:
         """Notice when nothing runs though branches wait: then memory is held by leases."""
-        waiting = [stage for r in self._scheduler.waiting_queue if (stage := stage_of(r))]
+        waiting = self._requests.queued()
         self.branches.resume_parked(bool(waiting))
         if not (idle and waiting and self._scheduler.last_batch is None):
             self._stalled_since = None
@@ -122,8 +122,8 @@ class Host:
             self._report()
 
     def relieve(self, oldest: Order, *, alone: bool, desperate: bool = False) -> bool:
-        waits = self._requests.is_waiting
-        return self.branches.relieve(oldest, waits, alone=alone, desperate=desperate)
+        queued = self._requests.queued()
+        return self.branches.relieve(oldest, queued, alone=alone, desperate=desperate)
 
     def before_result(self, batch: Any, result: Any) -> None:
         told = getattr(result.logits_output, "multiverse_told", None)
@@ -171,7 +171,7 @@ class Host:
         """Cells count as free when they are, or when nothing rests on what they hold."""
         allocator = self._scheduler.token_to_kv_pool_allocator
         free = allocator.available_size() + self._cache.evictable_size()
-        return self.branches.load(self._requests.is_waiting, free)
+        return self.branches.load(self._requests.queued(), free)
 
 
 class Channel:

@@ -48,15 +48,16 @@ class Requests:
     def withdraw(self, stage: Stage) -> None:
         """End the request of a stage whose branch has ended or starts again."""
         request, scheduler = stage.request, self._scheduler
-        if self.is_waiting(stage):
+        if stage in self.queued():
             scheduler.waiting_queue = [r for r in scheduler.waiting_queue if r is not request]
         elif scheduler.chunked_req is request:
             scheduler._pending_chunked_abort_req = request
         elif not request.finished():
             request.to_finish = FINISH_ABORT()
 
-    def is_waiting(self, stage: Stage) -> bool:
-        return any(request is stage.request for request in self._scheduler.waiting_queue)
+    def queued(self) -> set[Stage]:
+        """The stages that SGLang has not begun, or has taken back."""
+        return {stage for r in self._scheduler.waiting_queue if (stage := stage_of(r))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,11 @@ def _prompt(stage: Stage) -> int:
 
 def _draw(row: int, stage: Stage, length: int, input_row: int) -> Draw:
     index = stage.first_draw + length - _prompt(stage)
-    start, sampled = stage.branch.start, tuple(stage.branch.sampled)
-    on_its_way = index > len(sampled)  # the last token was sampled, but not processed yet
+    start, branch = stage.branch.start, stage.branch
+    on_its_way = index > len(branch.sampled)  # the last token was sampled, but not processed yet
     forced = start.script[index] if index < len(start.script) else None
     last = input_row if on_its_way else None
-    return Draw(row, start.sampling, index, sampled, stage.branch.counted, last, forced)
+    return Draw(row, start.sampling, index, branch.recent, branch.counts, last, forced)
 
 
 def shift_positions(plan: BatchPlan, forward_batch: Any) -> None:
