@@ -170,3 +170,21 @@ def test_a_tree_longer_than_a_row_is_refused_though_its_positions_fit() -> None:
     wide = Block(tuple((Text((n,) * 30),) for n in range(4)))
     scheduler.start(Start(BranchId(1, 1), "r", (Text((1,)), wide, Text((2,))), 1))
     assert isinstance(scheduler.finish(BranchId(1, 1)).error, RequestTooLarge)
+
+
+def test_a_branch_takes_over_what_another_computed_while_it_waited() -> None:
+    scheduler = ToyScheduler(200, width=1)
+    for number in range(2):
+        scheduler.start(Start(BranchId(1, number), f"r{number}", (Text(tuple(range(20))),), 3))
+    assert scheduler.finish(BranchId(1, 0)).reused_tokens == 0
+    assert scheduler.finish(BranchId(1, 1)).reused_tokens == 19  # one is computed for its logits
+
+
+def test_a_dropped_stop_is_no_part_of_the_context() -> None:
+    scheduler = ToyScheduler(200)
+    scheduler.start(Start(BranchId(1, 0), "r", (Text((1, 2)),), 5))
+    scheduler.finish(BranchId(1, 0))
+    stops = (Stop((scheduler.said[BranchId(1, 0)][0],), (3, 4), keep=False),)
+    scheduler.start(Start(BranchId(1, 1), "s", (Text((1, 2)),), 5, stops=stops))
+    finish = scheduler.finish(BranchId(1, 1))
+    assert (finish.reason, finish.context_tokens) == (FinishReason.STOP, 2 + 2)

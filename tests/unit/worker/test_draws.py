@@ -87,6 +87,15 @@ def test_bans_hold_whether_the_last_token_has_reached_the_host_or_not(before: Id
         assert draw(torch.from_numpy(logits), inputs, [late]) == expected
 
 
+def test_a_penalty_counts_a_token_that_has_not_reached_the_host() -> None:
+    logits = logits_of(9, 1)
+    best = int(logits[0].argmax())
+    sampling = Sampling(frequency_penalty=100.0)
+    late = Draw(0, sampling, 1, (), Counter(), last_row=1)
+    drawn = draw(torch.from_numpy(logits), torch.tensor([0, best]), [late]).tolist()
+    assert drawn == [alone(logits[0], sampling, (), (best,))] != [best]
+
+
 def test_a_forced_token_is_taken_and_its_neighbours_are_not_touched() -> None:
     logits = torch.from_numpy(logits_of(6, 3))
     before = logits.clone()

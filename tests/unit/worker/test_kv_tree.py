@@ -94,6 +94,8 @@ def test_eviction_leaves_locked_contexts_whole_and_gives_back_every_slot(
         pool.tree.check()
         for kept, end in locked:
             assert pool.read(end) == list(zip(linearise(kept), positions(kept), strict=True))
+    pool.evict(1 << 30)
+    assert pool.tree.evictable == 0  # all that is said to be evictable is
     for _, node in locked:
         pool.tree.unlock(node)
     assert pool.tree.locked == 0
