@@ -74,7 +74,7 @@ class TreeBatch:
             run.plan = finish
         if run.joined:
             for lease in run.leases:
-                self._engine.release(lease)
+                self._engine.release(lease, STREAM)
             return
         while run.waiting and not (serial and run.running):
             ids = run.tree.paths[run.waiting.pop(0)]

@@ -37,7 +37,7 @@ class Player(Client):
 
     @property
     def steps_computed(self) -> int:
-        return int(self.engine.counters.get("steps", 0))
+        return int(self.engine.load().totals.steps)
 
     def assert_nothing_is_held(self) -> None:
         self.engine.drop_cached()

@@ -83,7 +83,7 @@ def children_of_a_base(player: Player) -> list[BranchId]:
         for n in range(3)
     ]
     player.step()
-    player.engine.release(joined.finish.lease)
+    player.release(joined.finish.lease)
     return branches
 
 
@@ -123,7 +123,7 @@ def test_an_abort_at_any_stage_harms_nobody(
 
 def test_unknown_branches_and_leases_are_ignored(player: Player) -> None:
     player.engine.abort(BranchId(99, 99))
-    player.engine.release("none")
+    player.release("none")
     assert len(player.run(PROMPT, request="r", max_tokens=2).ids) == 2
 
 
@@ -140,12 +140,12 @@ def test_a_lost_stream_ends_its_branches_at_once_and_its_leases_after_a_grace(
     neighbour = player.run(PROMPT, text(7), request="n", max_tokens=3)
     assert_greedy(oracle, (PROMPT, text(7)), neighbour)
     for outcome in player.outcomes.values():
-        player.engine.release(outcome.finish.lease)
+        player.release(outcome.finish.lease)
     assert held.finish.lease
     lost_at = time.monotonic()
     player.run(text(1), request="n")  # a report from now: the grace has not passed
     assert player.engine.load().leases == 2
-    player.engine.release(player.outcomes[max(player.outcomes)].finish.lease)
+    player.release(player.outcomes[max(player.outcomes)].finish.lease)
     while player.engine.load().leases:
         player.engine.tick()
         time.sleep(0.05)

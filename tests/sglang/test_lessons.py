@@ -66,7 +66,7 @@ def test_lesson_1_many_forks_joins_and_aborts_leave_nothing_behind(player: Playe
         for path in paths:
             outcome = player.outcome(path)
             if rng.random() < 0.5:
-                player.engine.release(outcome.finish.lease)
+                player.release(outcome.finish.lease)
     player.settle()
     player.assert_nothing_is_held()
 
@@ -76,7 +76,7 @@ def test_lesson_2_a_lease_passes_ordinary_eviction_by(player: Player) -> None:
     for number in range(3):  # more than the pool holds
         flood = text(*(random.Random(number).choices(range(90), k=1000)))
         other = player.run(flood, request=f"flood-{number}", max_tokens=1)
-        player.engine.release(other.finish.lease)
+        player.release(other.finish.lease)
     again = player.run(PROMPT, Text(held.ids), text(1), request="old", max_tokens=1)
     assert again.finish.reused_tokens == len(PROMPT.ids) + 4
 

@@ -85,7 +85,7 @@ class Request:
             self._start(self.context, max_tokens=4, consumes=tuple(self.leases))
         else:
             for lease in self.leases:
-                self.scheduler.branches.release(lease)
+                self.scheduler.branches.release(lease, 1)
             self.said = [*sorted(self.said[1:-1]), self.said[0], self.said[-1]]
             return True
         return False

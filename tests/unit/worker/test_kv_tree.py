@@ -85,19 +85,20 @@ def test_eviction_leaves_locked_contexts_whole_and_gives_back_every_slot(
     for context in trees(seed, 10, different_ids):
         node = pool.load(context)
         if rng.random() < 0.5:
-            pool.tree.lock(node)
+            pool.tree.lock(node, lease=True)
             locked.append((context, node))
+            assert pool.tree.leased == pool.tree.locked
         if rng.random() < 0.5:
             pool.evict(rng.randint(1, 40))
         if locked and rng.random() < 0.3:
-            pool.tree.unlock(locked.pop(rng.randrange(len(locked)))[1])
+            pool.tree.unlock(locked.pop(rng.randrange(len(locked)))[1], lease=True)
         pool.tree.check()
         for kept, end in locked:
             assert pool.read(end) == list(zip(linearise(kept), positions(kept), strict=True))
     pool.evict(1 << 30)
     assert pool.tree.evictable == 0  # all that is said to be evictable is
     for _, node in locked:
-        pool.tree.unlock(node)
+        pool.tree.unlock(node, lease=True)
     assert pool.tree.locked == 0
     pool.evict(1 << 30)
     pool.tree.check()

@@ -19,13 +19,13 @@ from multiverse_shared.errors import (
 )
 from multiverse_shared.keys import KeyChain, after
 from multiverse_shared.tree import Context, count, normalise
-from multiverse_worker.checks import check_start
+from multiverse_worker.checks import check_start, longest_tail
 from multiverse_worker.contract import (
     BranchId,
     EngineInfo,
     Finish,
     FinishReason,
-    Load,
+    RequestId,
     Start,
     TopLogprobs,
     Update,
@@ -60,11 +60,12 @@ class Branches:
         self.now = 0.0
         self.leases: LeaseBook[Node] = LeaseBook(lambda: self.now)
         self._branches: dict[BranchId, Branch] = {}
-        self._ages: dict[str, int] = {}
+        self._ages: dict[RequestId, int] = {}
         self._arrivals = 0
         self._computed: list[tuple[Stage, Node]] = []
         self.updates: list[Update] = []
         self.revoked = 0  # leases taken back for want of memory
+        self.reused = 0  # tokens of loaded contexts that were found
         self.parked = 0  # branches put back to the beginning for want of memory
 
     # -- commands ------------------------------------------------------------------------------
@@ -74,6 +75,7 @@ class Branches:
             base = self._base(start)
             context = normalise((*base, *start.context))
             if start.branch in self._branches:
+                self._forget(self._branches[start.branch])  # one number ends once
                 raise InvalidRequest("the branch runs already; use a new number", field="branch")
             check_start(start, context, self.info)
             self._check_row(start, context)
@@ -81,7 +83,7 @@ class Branches:
             self.updates.append(Update(start.branch, finish=_failed(error)))
             return
         self._arrivals += 1
-        age = self._ages.setdefault(start.request, self._arrivals)
+        age = self._ages.setdefault(start.owner, self._arrivals)
         branch = Branch(start, context, (age, self._arrivals))
         self._branches[start.branch] = branch
         self._begin(branch)
@@ -91,10 +93,10 @@ class Branches:
         if branch:
             self._retire(branch, Finish(FinishReason.ABORTED))
 
-    def release(self, lease_id: str) -> None:
-        lease = self.leases.end(lease_id)
+    def release(self, lease_id: str, stream: int) -> None:
+        lease = self.leases.end(lease_id, stream)
         if lease:
-            self.tree.unlock(lease.held)
+            self.tree.unlock(lease.held, lease=True)
 
     def lose_stream(self, stream: int) -> None:
         for branch_id in [b for b in self._branches if b.stream == stream]:
@@ -103,16 +105,16 @@ class Branches:
 
     def tick(self, now: float) -> None:
         self.now = now
-        live = {branch.start.request for branch in self._branches.values()}
+        live = {branch.start.owner for branch in self._branches.values()}
         for lease in self.leases.expired(live):
-            self.tree.unlock(lease.held)
+            self.tree.unlock(lease.held, lease=True)
         if len(self._ages) > 64 + 2 * (len(live) + len(self.leases)):
             live.update(lease.request for lease in self.leases)
             self._ages = {request: age for request, age in self._ages.items() if request in live}
 
     def end_leases(self) -> None:
         for lease in self.leases:
-            self.release(lease.id)
+            self.release(lease.id, lease.request.stream)
 
     def _base(self, start: Start) -> Context:
         if not start.base_key:
@@ -123,8 +125,7 @@ class Branches:
         return lease.context
 
     def _check_row(self, start: Start, context: Context) -> None:
-        tails = [start.length_tail, *(stop.tail for stop in start.stops)]
-        tokens = count(context) + start.max_tokens + max(map(len, tails))
+        tokens = count(context) + start.max_tokens + longest_tail(start)
         if tokens > self._row_tokens:
             raise RequestTooLarge(
                 f"the branch may hold {tokens} tokens with all its paths, SGLang's row holds "
@@ -192,7 +193,7 @@ class Branches:
     def _end_consumed(self, branch: Branch) -> None:
         """The context is resident: what it was joined from is not needed any more."""
         for lease_id in branch.start.consumes:
-            self.release(lease_id)
+            self.release(lease_id, branch.start.branch.stream)
 
     def _finish(self, branch: Branch) -> None:
         """Report the end; what the branch held last becomes a lease."""
@@ -201,8 +202,8 @@ class Branches:
         assert ending is not None
         context = normalise(branch.final_context)
         key = after(context, self._root).end
-        self.tree.lock(node)
-        lease = self.leases.grant(node, start.request, start.branch.stream, key, context)
+        self.tree.lock(node, lease=True)
+        lease = self.leases.grant(node, start, key, context)
         self._forget(branch)
         finish = Finish(
             ending.reason,
@@ -213,6 +214,7 @@ class Branches:
             min(branch.reused, count(branch.context)),
             count(context),
         )
+        self.reused += finish.reused_tokens
         self.updates.append(Update(start.branch, finish=finish))
 
     def _retire(self, branch: Branch, finish: Finish) -> None:
@@ -259,6 +261,9 @@ class Branches:
         `alone`, nothing else runs: then its own request gives too. `desperate`, nothing has run
         for a while: then older ones give as well (before, they may be about to go on).
         """
+        lost = self.leases.of_lost_streams()
+        if lost:
+            return self._revoke(lost)
         age = order[0]
         holders = {lease.request for lease in self.leases}
         waiting = [
@@ -266,26 +271,29 @@ class Branches:
             for branch in self._branches.values()
             if branch.order > order and branch.stage in queued
         ]
-        holders.update(branch.start.request for branch in waiting)
+        holders.update(branch.start.owner for branch in waiting)
         for request in sorted(holders, key=lambda request: -self._ages[request]):
             of = self._ages[request]
             if of > age or (alone and of == age) or (desperate and of < age):
                 return self._strip(request, waiting)
         return False
 
-    def _strip(self, request: str, waiting: list[Branch]) -> bool:
+    def _strip(self, request: RequestId, waiting: list[Branch]) -> bool:
         """End the leases of a request, or else put its youngest waiting branch back."""
-        leases: list[Lease[Node]] = self.leases.of_request(request)
-        for lease in leases:
-            self.release(lease.id)
-        self.revoked += len(leases)
+        leases = self.leases.of_request(request)
         if leases:
-            return True
-        own = [branch for branch in waiting if branch.start.request == request]
+            return self._revoke(leases)
+        own = [branch for branch in waiting if branch.start.owner == request]
         if own:
             self.parked += 1
             self._unload(max(own, key=lambda branch: branch.order))
         return bool(own)
+
+    def _revoke(self, leases: list[Lease[Node]]) -> bool:
+        for lease in leases:
+            self.release(lease.id, lease.request.stream)
+        self.revoked += len(leases)
+        return True
 
     def give_up(self, order: Order) -> None:
         """The branch can't be served, though it has all the memory to itself."""
@@ -294,19 +302,16 @@ class Branches:
             if branch.order == order:
                 self._retire(branch, _failed(error))
 
-    # -- load ----------------------------------------------------------------------------------
+    # -- count ----------------------------------------------------------------------------------
 
-    def load(self, queued: Collection[Stage], free: int) -> Load:
-        waiting = sum(
+    def waiting(self, queued: Collection[Stage]) -> int:
+        """Branches that wait, in SGLang's queue or before it."""
+        return sum(
             branch.stage is None or branch.stage in queued for branch in self._branches.values()
         )
-        return Load(
-            running=len(self._branches) - waiting,
-            waiting=waiting,
-            leases=len(self.leases),
-            kv_cells_free=free,
-            kv_cells=self.info.kv_cells,
-        )
+
+    def __len__(self) -> int:
+        return len(self._branches)
 
 
 def _failed(error: MultiverseError) -> Finish:

@@ -21,8 +21,6 @@ from multiverse_shared.errors import InvalidRequest, WorkerUnavailable
 from multiverse_worker.contract import (
     BranchId,
     Engine,
-    Finish,
-    FinishReason,
     Load,
     Observer,
     Start,
@@ -65,7 +63,6 @@ class SglangEngine(Engine):
         self._requests = itertools.count(1)
         self._dropped = 0
         self._observer: Observer | None = None
-        self.counters: dict[str, int] = {}
         os.environ[CHANNEL_VARIABLE] = str(self._folder)
         os.environ[NAMESPACE_VARIABLE] = namespace
         try:
@@ -94,20 +91,14 @@ class SglangEngine(Engine):
         self._send(Verb.OBSERVE, observer is not None)
 
     def start(self, start: Start) -> None:
-        if start.branch in self._running:
-            error = InvalidRequest("the branch runs already; use a new number", field="branch")
-            self._updates.append(
-                Update(start.branch, finish=Finish(FinishReason.FAILED, error=error))
-            )
-            return
         self._running.add(start.branch)
         self._send(Verb.START, start)
 
     def abort(self, branch: BranchId) -> None:
         self._send(Verb.ABORT, branch)
 
-    def release(self, lease: str) -> None:
-        self._send(Verb.RELEASE, lease)
+    def release(self, lease: str, stream: int) -> None:
+        self._send(Verb.RELEASE, (lease, stream))
 
     def lose_stream(self, stream: int) -> None:
         self._send(Verb.LOSE_STREAM, stream)
@@ -161,7 +152,7 @@ class SglangEngine(Engine):
         return report
 
     def _note(self, report: Report) -> None:
-        self._load, self._dropped, self.counters = report.load, report.dropped, report.counters
+        self._load, self._dropped = report.load, report.dropped
         for seen in report.seen:
             if self._observer and seen.branch in self._running:
                 self._observer(seen.branch, seen.linear, seen.rows)

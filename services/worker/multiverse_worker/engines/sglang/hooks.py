@@ -83,7 +83,7 @@ def place(forward_batch: Any, cls: type, batch: Any, *args: Any, **kwargs: Any) 
     """Positions, and what is to be drawn."""
     if _host:
         idle = forward_batch.forward_mode.is_idle()
-        _host.plan = None if idle else plan(batch, forward_batch)
+        _host.planned(None if idle else plan(batch, forward_batch))
         forward_batch.multiverse = _host.plan
         if _host.plan:
             shift_positions(_host.plan, forward_batch)
@@ -137,7 +137,7 @@ def process_result(original: Callable[..., Any], scheduler: Any, batch: Any, res
         _host.before_result(batch, result)
     out = original(scheduler, batch, result)
     if _host:
-        _host.after_result()
+        _host.after_result(batch)
     return out
 
 

@@ -15,7 +15,7 @@ from sglang.srt.runtime_context import get_parallel
 from sglang.utils import TypeBasedDispatcher
 
 from multiverse_shared.errors import MultiverseError
-from multiverse_worker.contract import Capability, EngineInfo, Load
+from multiverse_worker.contract import Capability, EngineInfo, Load, Totals
 from multiverse_worker.engines.sglang.branches import NOTHING_TOLD, Branches, Order, Told
 from multiverse_worker.engines.sglang.messages import (
     CHANNEL_VARIABLE,
@@ -55,6 +55,8 @@ class Host:
         self._channel = Channel(scheduler) if get_parallel().tp_rank == 0 else None
         self._seen: list[Seen] = []
         self._dropped = 0
+        self._decoded = self._prefilled = self._step_tokens = 0
+        self._step_s = 0.0
         self._told: dict[int, Told] = {}
         self._last_tick = 0.0
         self._stalled_since: float | None = None
@@ -83,7 +85,7 @@ class Host:
                 case Verb.ABORT:
                     self.branches.abort(argument)
                 case Verb.RELEASE:
-                    self.branches.release(argument)
+                    self.branches.release(*argument)
                 case Verb.LOSE_STREAM:
                     self.branches.lose_stream(argument)
                 case Verb.DROP_CACHED:
@@ -136,9 +138,18 @@ class Host:
     def told_of(self, request: Any) -> Told:
         return self._told.get(id(request), NOTHING_TOLD)
 
-    def after_result(self) -> None:
+    def after_result(self, batch: Any) -> None:
+        self._step_s = time.monotonic() - batch.launch_ts
         self.branches.settle()
         self._report()
+
+    def planned(self, plan: BatchPlan | None) -> None:
+        """A step is about to be computed."""
+        self.plan = plan
+        if plan:
+            self._decoded += plan.decoded
+            self._prefilled += sum(plan.widths) - plan.decoded
+            self._step_tokens = sum(plan.widths)
 
     def saw(self, plan: BatchPlan, logits: torch.Tensor) -> None:
         """Note the logits of all tokens of a step."""
@@ -158,20 +169,31 @@ class Host:
         updates, self.branches.updates = tuple(self.branches.updates), []
         seen, self._seen = tuple(self._seen), []
         if self._channel:
-            counters = {
-                "revoked_leases": self.branches.revoked,
-                "parked_branches": self.branches.parked,
-                "steps": self._scheduler.forward_ct,
-            }
-            self._channel.send(
-                Report(self._load(), updates, seen, self._dropped, None, "", counters)
-            )
+            self._channel.send(Report(self._load(), updates, seen, self._dropped))
 
     def _load(self) -> Load:
-        """Cells count as free when they are, or when nothing rests on what they hold."""
-        allocator = self._scheduler.token_to_kv_pool_allocator
-        free = allocator.available_size() + self._cache.evictable_size()
-        return self.branches.load(self._requests.queued(), free)
+        queued, branches = self._requests.queued(), self.branches
+        waiting = branches.waiting(queued)
+        return Load(
+            running=len(branches) - waiting,
+            waiting=waiting,
+            leases=len(branches.leases),
+            kv_cells_free=self._scheduler.token_to_kv_pool_allocator.available_size(),
+            kv_cells=branches.info.kv_cells,
+            kv_cells_idle=self._cache.evictable_size(),
+            kv_cells_leased=self._cache.contexts.leased,
+            step_tokens=self._step_tokens,
+            step_s=self._step_s,
+            totals=Totals(
+                steps=self._scheduler.forward_ct,
+                decoded_tokens=self._decoded,
+                prefilled_tokens=self._prefilled,
+                reused_tokens=branches.reused,
+                evictions=self._cache.contexts.evictions,
+                revocations=branches.revoked,
+                preemptions=branches.parked,
+            ),
+        )
 
 
 class Channel:

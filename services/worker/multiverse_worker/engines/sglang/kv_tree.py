@@ -26,6 +26,7 @@ class Node:
         "end",
         "ids",
         "joins",
+        "leases",
         "length",
         "locks",
         "number",
@@ -62,6 +63,7 @@ class Node:
         self.joins: dict[tuple[int, ...], Node] = {}  # by end position and numbers of the paths
         self.uses = 0  # joins that have this node among their paths
         self.locks = 0
+        self.leases = 0  # how many of the locks are leases
         self.touched = 0
 
     @property
@@ -70,19 +72,25 @@ class Node:
 
 
 class KvTree:
-    """All slots that no running request owns. `evictable` + `locked` = slots held."""
+    """All slots that no running request owns: idle ones, leased ones, and ones in use."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._clock = itertools.count(1)
+        self.evictions = 0
         self.clear()
 
     def clear(self) -> None:
         """Forget everything. Nothing may hold a node."""
         self.root = Node(next(self._numbers), None, start=0, end=0, length=0)
-        self.evictable = 0
-        self.locked = 0
+        self.evictable = 0  # slots that nothing rests on
+        self.leased = 0  # that only leases rest on
+        self.used = 0
         self._nodes: set[Node] = set()
+
+    @property
+    def locked(self) -> int:
+        return self.leased + self.used
 
     # -- finding -------------------------------------------------------------------------------
 
@@ -113,7 +121,7 @@ class KvTree:
             ids=node.ids[:at],
             slots=node.slots[:at],
         )
-        upper.locks, upper.touched = node.locks, node.touched
+        upper.locks, upper.leases, upper.touched = node.locks, node.leases, node.touched
         parent.texts[node.start, node.ids[0]] = upper
         node.parent, node.start = upper, node.start + at
         node.ids, node.slots = node.ids[at:], node.slots[at:]
@@ -191,23 +199,32 @@ class KvTree:
 
     # -- locks ---------------------------------------------------------------------------------
 
-    def lock(self, node: Node) -> None:
+    def lock(self, node: Node, *, lease: bool = False) -> None:
         """Keep all that the context of `node` rests on from eviction."""
         for part in self._rests_on(node):
-            if part.locks == 0:
-                self.evictable -= len(part.ids)
-                self.locked += len(part.ids)
+            self._count(part, -1)
             part.locks += 1
+            part.leases += lease
+            self._count(part, 1)
             part.touched = next(self._clock)
 
-    def unlock(self, node: Node) -> None:
-        """Undo one `lock`."""
+    def unlock(self, node: Node, *, lease: bool = False) -> None:
+        """Undo one `lock` of the same kind."""
         for part in self._rests_on(node):
             assert part.locks > 0, "unlocked more often than locked"
+            self._count(part, -1)
             part.locks -= 1
-            if part.locks == 0:
-                self.locked -= len(part.ids)
-                self.evictable += len(part.ids)
+            part.leases -= lease
+            self._count(part, 1)
+
+    def _count(self, node: Node, sign: int) -> None:
+        slots = sign * len(node.ids)
+        if node.locks == 0:
+            self.evictable += slots
+        elif node.locks == node.leases:
+            self.leased += slots
+        else:
+            self.used += slots
 
     def _rests_on(self, node: Node) -> set[Node]:
         seen: set[Node] = set()
@@ -254,6 +271,7 @@ class KvTree:
         else:
             del parent.texts[node.start, node.ids[0]]
         self._nodes.discard(node)
+        self.evictions += 1
         self.evictable -= len(node.ids)
         for path in node.paths:
             path.uses -= 1
@@ -266,6 +284,8 @@ class KvTree:
     def check(self) -> None:
         """Assert that the accounting is exact."""
         texts = [node for node in self._nodes if node.ids]
+        leased = [n for n in texts if n.locks and n.locks == n.leases]
+        assert sum(len(n.ids) for n in leased) == self.leased
         assert sum(len(n.ids) for n in texts if n.locks) == self.locked
         assert sum(len(n.ids) for n in texts if not n.locks) == self.evictable
         slots = [slot for node in texts for slot in node.slots.tolist()]

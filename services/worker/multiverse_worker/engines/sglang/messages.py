@@ -5,7 +5,7 @@ Both run as the same user on one machine; messages are pickled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -23,7 +23,7 @@ REPORTS_SOCKET = "reports"
 class Verb(StrEnum):
     START = "start"  # Start
     ABORT = "abort"  # BranchId
-    RELEASE = "release"  # lease
+    RELEASE = "release"  # lease, number of its stream
     LOSE_STREAM = "lose_stream"  # number of the stream
     DROP_CACHED = "drop_cached"  # number that the report gives back
     OBSERVE = "observe"  # whether logits are wanted
@@ -56,4 +56,3 @@ class Report:
     dropped: int = 0  # number of the last DROP_CACHED that was carried out
     info: EngineInfo | None = None  # in the first report only
     refusal: str = ""  # why the scheduler can't serve branches
-    counters: dict[str, int] = field(default_factory=dict)

@@ -69,6 +69,14 @@ class BatchPlan:
     widths: tuple[int, ...]  # tokens computed of each sequence
     draws: tuple[Draw, ...]
 
+    @property
+    def decoded(self) -> int:
+        """Tokens computed for sequences that decode already."""
+        return sum(
+            stage is not None and stage.decodes and length > _prompt(stage)
+            for stage, length in zip(self.stages, self.lengths, strict=True)
+        )
+
 
 def plan(batch: Any, forward_batch: Any) -> BatchPlan | None:
     """None when the batch has no branch in it."""
