@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -66,9 +67,9 @@ def worker(engine: SglangEngine) -> Iterator[ServedWorker]:
 
 @pytest.fixture(scope="module")
 def client(worker: ServedWorker) -> Iterator[httpx.Client]:
-    from multiverse_cli.stack import free_port
-
-    port = free_port()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     settings = {"PORT": str(port), "WORKER": f"127.0.0.1:{worker.port}", "LOG_LEVEL": "WARNING"}
     environment = {f"MULTIVERSE_ROUTER_{name}": value for name, value in settings.items()}
     router = subprocess.Popen(
