@@ -172,7 +172,7 @@ def test_lesson_8_an_abort_ends_every_branch_and_usage_is_exact(player: Player) 
             text(60, number),
             request="r",
             base_key=plan.finish.key,
-            max_tokens=1000,
+            max_tokens=400,
             sampling=Sampling(logprobs=True),
         )
         for number in range(4)
