@@ -36,7 +36,10 @@ PRESSED ?= 16
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny
+SGLANG_BIN := .venv-sglang/bin
+GPU_PYTHON ?= $(SGLANG_BIN)/python
+
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -46,6 +49,9 @@ setup: ## install what serving needs into .venv (no torch)
 
 setup-all: ## also what tests and training need
 	@scripts/setup.sh all
+
+setup-sglang: ## SGLang on a CPU, for its tests, into .venv-sglang: about 4 minutes, 3.3 GB
+	@scripts/setup_sglang.sh
 
 demo: setup ## watch the tiny model plan, fork, nest and join: in the terminal, then over HTTP
 	@$(BIN)/python scripts/demo.py --model $(MODEL)
@@ -63,6 +69,12 @@ test-clients: ## OpenAI-compatible clients of others against the tiny model: als
 test-schema: setup-all ## requests made from our OpenAPI schema, good and bad: none may fail with 500 (SCHEMA_EXAMPLES)
 	SCHEMA_EXAMPLES=$(SCHEMA_EXAMPLES) $(BIN)/python -m pytest --timeout 3600 tests/e2e/test_schema.py
 
+test-sglang: setup-sglang ## tests of the SGLang engine, on a CPU: one engine
+	$(SGLANG_BIN)/python -m pytest tests/sglang
+
+gpu-check: setup-sglang ## is the SGLang engine exact on this GPU, and how fast (GPU_PYTHON, GPU_ARGUMENTS); in small on a CPU
+	@PYTHONPATH=. $(GPU_PYTHON) scripts/gpu_check.py $(GPU_ARGUMENTS)
+
 check: lint type proto-check ## everything that reads the code without running it
 
 lint: setup-all ## ruff
@@ -78,8 +90,8 @@ proto: ## lint the .proto files and remake the stubs
 proto-check: proto ## fail when the committed stubs are not what the .proto files make
 	@git diff --exit-code -- protos
 
-conformance: setup-all ## every logit of an engine against the oracle (ENGINE, CONFIG=exact|served, ARCH=llama|qwen2|qwen3, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE, CONFORMANCE_MODEL)
-	@$(BIN)/python -m tests.conformance $(if $(CONFORMANCE_MODEL),--model $(CONFORMANCE_MODEL)) --engine $(ENGINE) --config $(CONFIG) --arch $(ARCH) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
+conformance: $(if $(filter sglang,$(ENGINE)),setup-sglang,setup-all) ## every logit of an engine against the oracle (ENGINE, CONFIG=exact|served, ARCH=llama|qwen2|qwen3, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE, CONFORMANCE_MODEL)
+	@$(if $(filter sglang,$(ENGINE)),$(SGLANG_BIN)/python -m tests.conformance.sglang_matrix,$(BIN)/python -m tests.conformance --engine $(ENGINE)) $(if $(CONFORMANCE_MODEL),--model $(CONFORMANCE_MODEL)) --config $(CONFIG) --arch $(ARCH) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
 
 eval-tiny: setup-all ## held-out tasks through the served API (MODEL, DATA, TASKS, CONCURRENCY, SEED)
 	@$(BIN)/python -m tests.bench.eval_tiny $(if $(DATA),--data $(DATA)) --model $(MODEL) --tasks $(TASKS) --concurrency $(CONCURRENCY) --seed $(SEED)
@@ -99,6 +111,9 @@ bench-language: setup-all ## random tokens of every dialect through reader and i
 bench-forkjoin: setup-all ## fork and join against serial runs, the bound of step(k), and a client's own fork-join (MODEL, BENCH_TYPES, BENCH_ARGS; SmolLM2 is fetched)
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.forkjoin --model $(MODEL) build/smollm2 --type $(BENCH_TYPES) $(BENCH_ARGS)
+
+bench-sglang: setup-sglang ## fork and join in SGLang against its own n > 1 sampling, on a CPU (MODEL, SGLANG_BENCH_ARGS)
+	@$(SGLANG_BIN)/python -m tests.bench.sglang_forkjoin --model $(MODEL) $(SGLANG_BENCH_ARGS)
 
 bench-sim: setup-all ## tokens a second that a simulator tells over one stream (MODEL, BRANCHES, SEED)
 	@$(BIN)/python -m tests.bench.sim_relay --model $(MODEL) --branches $(BRANCHES) --seed $(SEED)

@@ -60,7 +60,10 @@ def main() -> int:
         if options.config == "served":
             directory = rounded_model(directory, folder / "rounded")
         oracle = Oracle(directory)
-        engine = ENGINES[options.engine](directory, folder, options.threads, options.config)
+        arguments = json.loads(options.engine_arguments)
+        engine = ENGINES[options.engine](
+            directory, folder, options.threads, options.config, **arguments
+        )
         try:
             result = _check(engine, oracle, options)
         finally:
@@ -88,6 +91,8 @@ def _check(engine: Engine, oracle: Oracle, options: argparse.Namespace) -> dict[
         "cache_dropped_between_fork_and_join": {"drop_before_join": True},
         f"{options.at_once}_at_once": {"at_once": options.at_once},
     }
+    chosen = tuple(options.modes) or ("",)
+    modes = {name: mode for name, mode in modes.items() if name.endswith(chosen)}
     diffs, compared = _differences(engine, cases, modes, options.seed)
     served: dict[str, Any] = {}
     allowed = TOLERANCE
@@ -170,6 +175,8 @@ def _offset_mismatches(path: Path) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=[*sorted(ENGINES), "sim"], default="llamacpp")
+    parser.add_argument("--engine-arguments", default="{}", help="of the engine, as JSON")
+    parser.add_argument("--modes", nargs="*", default=[], help="by the ends of their names")
     parser.add_argument("--config", choices=sorted(CONFIGURATIONS), default="exact")
     parser.add_argument("--vectors", type=Path, default=DATA / "layout_stitch.json")
     parser.add_argument("--offsets", type=Path, default=DATA / "layout_offsets.json")

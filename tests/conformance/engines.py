@@ -1,22 +1,22 @@
 """The engines that the suite can run, each in an exact and a served configuration.
 
-The simulator has no logits: of it only what it says of its branches can be checked.
+The simulator has no logits: of it only what it says of its branches can be checked. Engines are
+imported when they are asked for: they need different libraries.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.contract import Engine
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
-from multiverse_worker.engines.llamacpp.library import LibraryOptions
 from multiverse_worker.engines.sim.engine import SimEngine, SimOptions
 from multiverse_worker.engines.sim.scripts import NoiseScripts
 from multiverse_worker.engines.sim.timing import StepTimes
-from multiverse_worker.models.directory import ModelDirectory
-from multiverse_worker.models.export import export_gguf
 from tests.conformance.oracle import VOCAB
 
 KV_CELLS = 32768
@@ -39,6 +39,11 @@ CONFIGURATIONS = {
 
 def llamacpp(directory: Path, scratch: Path, threads: int, configuration: str = "exact") -> Engine:
     """The model directory needs no tokenizer here: stand-ins are put where one is missing."""
+    from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
+    from multiverse_worker.engines.llamacpp.library import LibraryOptions
+    from multiverse_worker.models.directory import ModelDirectory
+    from multiverse_worker.models.export import export_gguf
+
     for name in ("tokenizer.json", "multiverse.json"):
         if not (directory / name).exists():
             (directory / name).write_text("{}")
@@ -56,6 +61,37 @@ def llamacpp(directory: Path, scratch: Path, threads: int, configuration: str = 
     return LlamaCppEngine(options, namespace="conformance")
 
 
+def sglang(
+    directory: Path,
+    scratch: Path,
+    threads: int,
+    configuration: str = "exact",
+    *,
+    kv_cells: int = KV_CELLS,
+    retract: bool = False,
+    **arguments: Any,
+) -> Engine:
+    """On a CPU, with SGLang's own accounting checked after every step.
+
+    With `retract` it takes running requests back though there is room for them.
+    """
+    from multiverse_worker.engines.sglang.launch import (
+        SglangOptions,
+        cpu_arguments,
+        open_engine,
+    )
+
+    if configuration != "exact":
+        raise InvalidRequest("on a CPU SGLang runs in F32; use --config exact", field="config")
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    os.environ["SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY"] = "1"
+    os.environ["SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE"] = "1"
+    os.environ["SGLANG_TEST_RETRACT"] = str(int(retract))
+    more = {**cpu_arguments(), **arguments}
+    options = SglangOptions(directory, kv_cells, dtype="float32", running=48, more=more)
+    return open_engine(options, namespace="conformance")
+
+
 def sim() -> SimEngine:
     """Without waiting; as large as the other."""
     times = StepTimes.of("qwen32b-fp16-4x3090", prefill_tokens_per_s=2000)
@@ -64,4 +100,4 @@ def sim() -> SimEngine:
 
 
 # With a model, which an oracle can be compared with.
-ENGINES: dict[str, Callable[[Path, Path, int, str], Engine]] = {"llamacpp": llamacpp}
+ENGINES: dict[str, Callable[..., Engine]] = {"llamacpp": llamacpp, "sglang": sglang}

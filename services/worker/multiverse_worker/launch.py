@@ -14,6 +14,15 @@ def launch(model: ModelDirectory, settings: WorkerSettings) -> Engine:
         from multiverse_worker.engines.sim import launch as sim
 
         return sim.launch(model, settings)
+    if settings.engine == "sglang":
+        try:
+            from multiverse_worker.engines.sglang import launch as sglang
+        except ModuleNotFoundError as error:
+            raise InvalidRequest(
+                f"engine sglang needs {error.name}: install sglang==0.5.23, see docs/sglang.md",
+                field="engine",
+            ) from None
+        return sglang.launch(model, settings)
     try:
         from multiverse_worker.engines.llamacpp import launch as llamacpp
     except ModuleNotFoundError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -18,7 +18,7 @@ class WorkerSettings(SimSettings, BaseSettings):
     model_config = SettingsConfigDict(env_prefix="MULTIVERSE_WORKER_", frozen=True)
 
     model: Path = Field(description="model directory in Hugging Face form")
-    engine: Literal["llamacpp", "sim"] = Field(
+    engine: Literal["llamacpp", "sglang", "sim"] = Field(
         "llamacpp", description="what computes; sim simulates and needs no weights"
     )
     weights: Path | None = Field(
@@ -39,6 +39,10 @@ class WorkerSettings(SimSettings, BaseSettings):
     batch_tokens: int = Field(512, ge=16, le=8192, description="tokens computed per step")
     threads: int = Field(
         max(1, (os.cpu_count() or 2) // 2), ge=1, description="threads of the engine"
+    )
+    tensor_parallel: int = Field(1, ge=1, description="GPUs that share the model (sglang)")
+    sglang_arguments: dict[str, Any] = Field(
+        default_factory=dict, description="further SGLang server arguments by name, as JSON"
     )
     max_branches: int = Field(1024, ge=1, description="branches queued or running at once")
     max_message_mib: int = Field(64, ge=4, description="largest gRPC message")

@@ -1,0 +1,310 @@
+"""Resident contexts: one tree of KV slots, keyed by all that a token's KV depends on.
+
+A text node holds the slots of a run of tokens. A join node holds none: it stands for the
+context behind a closed block and refers to the ends of the block's paths, so fork and join
+move no KV. Where a node hangs says what its tokens see, so equal ids behind unequal contexts
+never meet. Knows slots and locks; must not know branches or SGLang.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator
+
+import torch
+
+from multiverse_worker.contract import Ids
+
+_EMPTY = torch.empty(0, dtype=torch.int64)
+
+
+class Node:
+    """A place in a context. Only `KvTree` changes it."""
+
+    __slots__ = (
+        "end",
+        "ids",
+        "joins",
+        "leases",
+        "length",
+        "locks",
+        "number",
+        "parent",
+        "paths",
+        "slots",
+        "start",
+        "texts",
+        "touched",
+        "uses",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        parent: Node | None,
+        *,
+        start: int,
+        end: int,
+        length: int,
+        ids: Ids = (),
+        slots: torch.Tensor = _EMPTY,
+        paths: tuple[Node, ...] = (),
+    ) -> None:
+        self.number = number
+        self.parent = parent
+        self.start = start  # position of the first token of a text
+        self.end = end  # position of the token that follows
+        self.length = length  # tokens of the whole context, in linear order
+        self.ids = ids
+        self.slots = slots  # [tokens]
+        self.paths = paths  # of a join: where the paths end
+        self.texts: dict[tuple[int, int], Node] = {}  # by position and id of the first token
+        self.joins: dict[tuple[int, ...], Node] = {}  # by end position and numbers of the paths
+        self.uses = 0  # joins that have this node among their paths
+        self.locks = 0
+        self.leases = 0  # how many of the locks are leases
+        self.touched = 0
+
+    @property
+    def is_leaf(self) -> bool:
+        return not (self.texts or self.joins or self.uses)
+
+
+class KvTree:
+    """All slots that no running request owns: idle ones, leased ones, and ones in use."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._clock = itertools.count(1)
+        self.evictions = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything. Nothing may hold a node."""
+        self.root = Node(next(self._numbers), None, start=0, end=0, length=0)
+        self.evictable = 0  # slots that nothing rests on
+        self.leased = 0  # that only leases rest on
+        self.used = 0
+        self._nodes: set[Node] = set()
+
+    @property
+    def locked(self) -> int:
+        return self.leased + self.used
+
+    # -- finding -------------------------------------------------------------------------------
+
+    def walk(self, node: Node, ids: Ids, start: int) -> tuple[Node, int]:
+        """Follow `ids`, the first at position `start`; the end, and how many ids are resident."""
+        done = 0
+        while done < len(ids):
+            child = node.texts.get((start + done, ids[done]))
+            if child is None:
+                break
+            common = _common(child.ids, ids, done)
+            node = self._split(child, common) if common < len(child.ids) else child
+            done += common
+            if node is not child:
+                break
+        return node, done
+
+    def _split(self, node: Node, at: int) -> Node:
+        """Cut a text before its token `at`; returns the upper part. `node` is the lower one."""
+        parent = node.parent
+        assert parent is not None
+        upper = Node(
+            next(self._numbers),
+            parent,
+            start=node.start,
+            end=node.start + at,
+            length=parent.length + at,
+            ids=node.ids[:at],
+            slots=node.slots[:at],
+        )
+        upper.locks, upper.leases, upper.touched = node.locks, node.leases, node.touched
+        parent.texts[node.start, node.ids[0]] = upper
+        node.parent, node.start = upper, node.start + at
+        node.ids, node.slots = node.ids[at:], node.slots[at:]
+        upper.texts[node.start, node.ids[0]] = node
+        self._nodes.add(upper)
+        return upper
+
+    # -- growing -------------------------------------------------------------------------------
+
+    def insert(
+        self, node: Node, ids: Ids, start: int, slots: torch.Tensor
+    ) -> tuple[Node, torch.Tensor]:
+        """Take over `slots` [tokens], which hold `ids` behind `node`.
+
+        Returns the end, and the slots of tokens that were resident already: they are still
+        the caller's.
+        """
+        assert len(ids) == len(slots), "each token has a slot"
+        node, done = self.walk(node, ids, start)
+        if done == len(ids):
+            return node, slots
+        child = Node(
+            next(self._numbers),
+            node,
+            start=start + done,
+            end=start + len(ids),
+            length=node.length + len(ids) - done,
+            ids=tuple(ids[done:]),
+            slots=slots[done:].clone(),
+        )
+        node.texts[child.start, child.ids[0]] = child
+        self._add(child)
+        self.evictable += len(child.ids)
+        return child, slots[:done]
+
+    def join(self, fork: Node, paths: tuple[Node, ...], end: int) -> Node:
+        """The context behind a closed block that opens at `fork`; `end` is the next position."""
+        key = _join_key(paths, end)
+        node = fork.joins.get(key)
+        if node is None:
+            length = fork.length + sum(path.length - fork.length for path in paths)
+            node = Node(next(self._numbers), fork, start=end, end=end, length=length, paths=paths)
+            fork.joins[key] = node
+            for path in paths:
+                path.uses += 1
+            self._add(node)
+        return node
+
+    def _add(self, node: Node) -> None:
+        self._nodes.add(node)
+        node.touched = next(self._clock)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def row(self, node: Node) -> torch.Tensor:
+        """[length] slots of the whole context in linear order."""
+        parts = self._parts(node, self.root)
+        return torch.cat(parts) if parts else _EMPTY
+
+    def _parts(self, node: Node, stop: Node) -> list[torch.Tensor]:
+        """Slots from behind `stop` to `node`."""
+        spine: list[Node] = []
+        while node is not stop:
+            spine.append(node)
+            assert node.parent is not None
+            node = node.parent
+        parts: list[torch.Tensor] = []
+        for step in reversed(spine):
+            if step.ids:
+                parts.append(step.slots)
+            for path in step.paths:
+                assert step.parent is not None
+                parts += self._parts(path, step.parent)
+        return parts
+
+    # -- locks ---------------------------------------------------------------------------------
+
+    def lock(self, node: Node, *, lease: bool = False) -> None:
+        """Keep all that the context of `node` rests on from eviction."""
+        for part in self._rests_on(node):
+            self._count(part, -1)
+            part.locks += 1
+            part.leases += lease
+            self._count(part, 1)
+            part.touched = next(self._clock)
+
+    def unlock(self, node: Node, *, lease: bool = False) -> None:
+        """Undo one `lock` of the same kind."""
+        for part in self._rests_on(node):
+            assert part.locks > 0, "unlocked more often than locked"
+            self._count(part, -1)
+            part.locks -= 1
+            part.leases -= lease
+            self._count(part, 1)
+
+    def _count(self, node: Node, sign: int) -> None:
+        slots = sign * len(node.ids)
+        if node.locks == 0:
+            self.evictable += slots
+        elif node.locks == node.leases:
+            self.leased += slots
+        else:
+            self.used += slots
+
+    def _rests_on(self, node: Node) -> set[Node]:
+        seen: set[Node] = set()
+
+        def collect(node: Node, stop: Node) -> None:
+            while node is not stop and node not in seen:
+                seen.add(node)
+                assert node.parent is not None
+                for path in node.paths:
+                    collect(path, node.parent)
+                node = node.parent
+
+        collect(node, self.root)
+        return seen
+
+    # -- room ----------------------------------------------------------------------------------
+
+    def evict(self, tokens: int) -> torch.Tensor:
+        """Forget unlocked contexts, longest untouched first; returns at least `tokens` slots,
+        or all there are."""
+        leaves = [
+            (node.touched, node.number, node)
+            for node in self._nodes
+            if node.is_leaf and not node.locks
+        ]
+        heapq.heapify(leaves)
+        freed: list[torch.Tensor] = []
+        count = 0
+        while leaves and count < tokens:
+            *_, node = heapq.heappop(leaves)
+            if node.ids:
+                freed.append(node.slots)
+                count += len(node.ids)
+            for above in self._forget(node):
+                heapq.heappush(leaves, (above.touched, above.number, above))
+        return torch.cat(freed) if freed else _EMPTY
+
+    def _forget(self, node: Node) -> Iterator[Node]:
+        """Drop a leaf; yields the nodes that have become unlocked leaves by it."""
+        parent = node.parent
+        assert parent is not None
+        if not node.ids:
+            del parent.joins[_join_key(node.paths, node.end)]
+        else:
+            del parent.texts[node.start, node.ids[0]]
+        self._nodes.discard(node)
+        self.evictions += 1
+        self.evictable -= len(node.ids)
+        for path in node.paths:
+            path.uses -= 1
+        for above in {parent, *node.paths}:
+            if above is not self.root and above.is_leaf and not above.locks:
+                yield above
+
+    # -- checks --------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Assert that the accounting is exact."""
+        texts = [node for node in self._nodes if node.ids]
+        leased = [n for n in texts if n.locks and n.locks == n.leases]
+        assert sum(len(n.ids) for n in leased) == self.leased
+        assert sum(len(n.ids) for n in texts if n.locks) == self.locked
+        assert sum(len(n.ids) for n in texts if not n.locks) == self.evictable
+        slots = [slot for node in texts for slot in node.slots.tolist()]
+        assert len(set(slots)) == len(slots), "a slot belongs to two nodes"
+        for node in self._nodes:
+            assert len(node.ids) == len(node.slots)
+            assert node.parent is self.root or node.parent in self._nodes
+            assert all(path in self._nodes or path is self.root for path in node.paths)
+
+
+def _join_key(paths: tuple[Node, ...], end: int) -> tuple[int, ...]:
+    return (end, *(path.number for path in paths))
+
+
+def _common(held: Ids, wanted: Ids, offset: int) -> int:
+    """How many of `held` agree with `wanted` from `offset` on."""
+    rest = wanted[offset : offset + len(held)]
+    if rest == held:
+        return len(held)
+    return next(
+        (at for at, (a, b) in enumerate(zip(held, rest, strict=False)) if a != b), len(rest)
+    )
