@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import langchain_openai
 import pytest
 
 from multiverse_cli.stack import Stack
 from tests.e2e.answers import FLAT, AskWhole
 
-langchain_openai = pytest.importorskip("langchain_openai", reason="run by `make test-clients`")
 pytestmark = pytest.mark.filterwarnings("default")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import litellm
 import pytest
 
 from multiverse_cli.stack import Stack
 from tests.e2e.answers import FLAT, AskWhole
 
-litellm = pytest.importorskip("litellm", reason="heavy: run by `make test-clients`")
 pytestmark = pytest.mark.filterwarnings("default")
 
 

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import lm_eval
 import pytest
 
 from multiverse_cli.stack import Stack
 from tests.e2e.answers import FLAT
 
-lm_eval = pytest.importorskip("lm_eval", reason="heavy: run by `make test-clients`")
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(300)]
 
 TASK = """\
