@@ -144,7 +144,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/multiverse-tiny"))
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 64, 300])
-    parser.add_argument("--rate", type=float, default=20.0, help="tokens a second of a stream")
+    parser.add_argument("--rate", type=float, default=10.0, help="tokens a second of a stream")
     parser.add_argument("--seconds", type=float, default=10.0, help="of a load, about")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--router-core", type=int, default=cores[-1], help="also the gateway's")

@@ -15,7 +15,7 @@ from tests.bench.router.processes import START_S, Child, running
 def version(gateway: Path) -> str | None:
     """Of the gateway in this virtual environment; None where there is none."""
     found = sorted(gateway.glob("lib/python3*/site-packages/smg-*.dist-info"))
-    return found[0].name.split("-")[1] if found else None
+    return found[0].name.removesuffix(".dist-info").split("-")[1] if found else None
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tqdm import tqdm
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -58,6 +60,7 @@ async def run(plan: Plan, connect: Connect) -> list[Answer]:
     """All answers of a plan, by seed. Raises what the first slot that failed raised."""
     slots = [await connect() for _ in range(plan.streams)]
     answers: list[Answer] = []
+    bar = tqdm(total=plan.answers, desc=f"{plan.streams} streams", leave=False, disable=None)
     begun = time.monotonic()
 
     async def slot(number: int, ask: Ask) -> None:
@@ -67,8 +70,10 @@ async def run(plan: Plan, connect: Connect) -> list[Answer]:
             answer = Answer(repeat * plan.streams + number + 1, steady)
             answers.append(answer)
             await ask(answer)
+            bar.update()
 
     async with asyncio.TaskGroup() as tasks:
         for number, ask in enumerate(slots):
             tasks.create_task(slot(number, ask))
+    bar.close()
     return sorted(answers, key=lambda answer: answer.seed)

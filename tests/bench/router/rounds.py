@@ -34,7 +34,8 @@ class Pair:
 
 def tree_prompt(plan: Plan) -> str:
     """Asks the simulator for three paths, about as many tokens in all as the plan's."""
-    return f"sim:paths=3,depth=1,blocks=1,text=3,outline=3,path={max(2, plan.tokens // 4)},conclusion=6"
+    path = max(2, plan.tokens // 4)
+    return f"sim:tree,depth=1,blocks=1,paths=3,text=3,outline=3,path={path},conclusion=6"
 
 
 async def router_round(pair: Pair, plan: Plan, model: str) -> dict[str, Figures]:
