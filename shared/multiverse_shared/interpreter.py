@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, groupby
 
 from multiverse_shared.dialect import Tag
 from multiverse_shared.effects import (
@@ -96,8 +97,8 @@ class Interpreter:
             if plan and self._rules.plan_is_full(plan):
                 del self._running[branch]
                 self._flush(effects, path)
-                return [*effects, AbortBranch(branch), *self._close_plan(path)]
-        return effects
+                return [*_merged(effects), AbortBranch(branch), *self._close_plan(path)]
+        return _merged(effects)
 
     def finished(self, branch: str, reason: Reason, stop: int | None = None) -> list[Effect]:
         """`branch` ended: by its stop number `stop`, or because its tokens were used up."""
@@ -150,7 +151,7 @@ class Interpreter:
         if path.machine.irregular:
             self.irregular[path.machine.irregular.value] += 1
         kind = Kind.TEXT if path.verdict is Verdict.TEXT else Kind.TAG
-        _say(effects, path, lexeme.ids, kind)
+        effects.append(Tokens(path.id, lexeme.ids, kind))
 
     def _flush(self, effects: list[Effect], path: Path) -> None:
         for lexeme in path.scanner.flush():
@@ -289,13 +290,23 @@ class Interpreter:
     def _write(self, effects: list[Effect], path: Path, ids: Ids) -> None:
         if ids:
             path.append(ids, written=True)
-            _say(effects, path, ids, Kind.WRITTEN)
+            effects.append(Tokens(path.id, ids, Kind.WRITTEN))
 
 
-def _say(effects: list[Effect], path: Path, ids: Ids, kind: Kind) -> None:
-    """Add a growth event, merged into the last one where that is the same path and kind."""
-    last = effects[-1] if effects else None
-    if isinstance(last, Tokens) and last.path == path.id and last.kind is kind:
-        effects[-1] = Tokens(path.id, last.ids + ids, kind)
-    else:
-        effects.append(Tokens(path.id, ids, kind))
+def _merged(effects: list[Effect]) -> list[Effect]:
+    """Neighbouring growth of one path and kind as one effect."""
+    if len(effects) < 2:
+        return effects
+    merged: list[Effect] = []
+    for (path, kind), group in groupby(effects, _growth):
+        parts = list(group)
+        if path is None or kind is None or len(parts) == 1:
+            merged += parts
+        else:
+            ids = chain.from_iterable(part.ids for part in parts if isinstance(part, Tokens))
+            merged.append(Tokens(path, tuple(ids), kind))
+    return merged
+
+
+def _growth(effect: Effect) -> tuple[str | None, Kind | None]:
+    return (effect.path, effect.kind) if isinstance(effect, Tokens) else (None, None)

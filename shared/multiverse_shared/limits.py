@@ -6,7 +6,7 @@ how fast its siblings are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 MAX_RESERVE = 512
 
@@ -49,11 +49,8 @@ class Budget:
     def spend(self, total: int, critical: int | None = None, blocks: int = 0) -> Budget:
         """What is left after `total` tokens, `critical` of them one after another."""
         critical = total if critical is None else critical
-        return replace(
-            self,
-            total=self.total - total,
-            critical=self.critical - critical,
-            blocks=self.blocks - blocks,
+        return Budget(
+            self.total - total, self.critical - critical, self.blocks - blocks, self.reserve
         )
 
     def share(self, paths: int, max_path_tokens: int) -> Budget:

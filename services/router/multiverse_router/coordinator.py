@@ -239,7 +239,9 @@ class Coordinator:
 
     def _say_alike(self, tokens: Tokens, kind: str) -> None:
         path = tokens.path
-        text = self._text.setdefault(path, Detokenizer(self._model.tokenizer))
+        text = self._text.get(path)
+        if text is None:
+            text = self._text[path] = Detokenizer(self._model.tokenizer)
         if self._kind.setdefault(path, kind) != kind:
             self._flush(path)
             self._kind[path] = kind

@@ -120,5 +120,11 @@ AnswerEvent: TypeAlias = (
 
 def event_json(event: AnswerEvent, sequence: int) -> dict[str, Any]:
     """The event as the native API sends it; what it does not have is left out."""
-    fields = {name: value for name, value in asdict(event).items() if value is not None}
-    return {"type": event.type, "seq": sequence, **fields}
+    out: dict[str, Any] = {"type": event.type, "seq": sequence}
+    for name in event.__slots__:
+        value = getattr(event, name)
+        if name == "logprobs" and value is not None:
+            out[name] = [asdict(entry) for entry in value]
+        elif value is not None:
+            out[name] = value
+    return out
