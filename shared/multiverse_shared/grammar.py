@@ -14,6 +14,7 @@ from multiverse_shared.dialect import Dialect, Tag
 from multiverse_shared.errors import InvalidDialect
 
 Ids = tuple[int, ...]
+_SHORT_NUMBER = 2  # digits: headers of these are kept, they are asked for at every fork
 REMEDY = "`multiverse model add-tags DIR`"
 
 
@@ -44,11 +45,13 @@ class Grammar:
     tokenizer: Tokenizer = field(repr=False)
     tag_of: Mapping[Ids, Tag] = field(init=False, repr=False)
     beginnings: frozenset[Ids] = field(init=False, repr=False)  # of tags of several ids
+    _headers: dict[str, Ids] = field(init=False, repr=False, compare=False)  # by number
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tag_of", {ids: tag for tag, ids in self.tags.items()})
         beginnings = {ids[:n] for ids in self.tags.values() for n in range(1, len(ids))}
         object.__setattr__(self, "beginnings", frozenset(beginnings))
+        object.__setattr__(self, "_headers", {})
 
     @classmethod
     def bind(cls, dialect: Dialect, tokenizer: Tokenizer) -> Grammar:
@@ -69,7 +72,11 @@ class Grammar:
 
     def path_header(self, label: str) -> Ids:
         """What the system writes at the start of the path with this label."""
-        return self._fill(self.dialect.path_header, label)
+        if not (label.isascii() and label.isdigit() and len(label) <= _SHORT_NUMBER):
+            return self._fill(self.dialect.path_header, label)
+        if label not in self._headers:
+            self._headers[label] = self._fill(self.dialect.path_header, label)
+        return self._headers[label]
 
     def outline_label(self, label: str) -> Ids:
         """How the body of an outline with this label begins."""

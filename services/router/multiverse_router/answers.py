@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 from multiverse_router.answer_meter import AnswerMeter
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.coordinator import Coordinator
+from multiverse_router.event_queue import EventQueue
 from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent
 from multiverse_router.logprobs import TokenLogprob
 from multiverse_router.metrics import RouterMetrics
@@ -33,10 +33,26 @@ from multiverse_shared.errors import (
 from multiverse_shared.tree import Context, count
 
 _Event = tuple[int, AnswerEvent]
-_Told = tuple[int, AnswerEvent | None]  # None: no more of this one
 _CLOSING = "the router is shutting down; try again, elsewhere or a little later"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One of several answers, on its way into the queue of all."""
+
+    events: EventQueue[_Event]
+    index: int
+
+    def put(self, event: AnswerEvent) -> None:
+        self.events.put((self.index, event))
+
+    def close(self) -> None:
+        self.events.close()
+
+
+_Told = EventQueue[AnswerEvent] | _Choice
 
 
 class Answers:
@@ -89,32 +105,38 @@ class Answers:
             asyncio.get_running_loop().call_soon(task.cancel)
 
     @asynccontextmanager
-    async def answer(self, request: AnswerRequest) -> AsyncIterator[AsyncIterator[AnswerEvent]]:
+    async def answer(self, request: AnswerRequest) -> AsyncIterator[EventQueue[AnswerEvent]]:
         """The events of one answer. Leaving the context ends all its work.
 
         A failure, whenever it happens, is the last event; `check` raises what is known before.
         """
-        async with self.choices([request]) as events:
-            yield _alone(events)
+        events: EventQueue[AnswerEvent] = EventQueue()
+        async with self._making([request], [events]):
+            yield events
 
     @asynccontextmanager
-    async def choices(
-        self, requests: Sequence[AnswerRequest]
-    ) -> AsyncIterator[AsyncIterator[_Event]]:
+    async def choices(self, requests: Sequence[AnswerRequest]) -> AsyncIterator[EventQueue[_Event]]:
         """The events of several answers in the making, each with the index of its request."""
+        events: EventQueue[_Event] = EventQueue(len(requests))
+        async with self._making(requests, [_Choice(events, n) for n in range(len(requests))]):
+            yield events
+
+    @asynccontextmanager
+    async def _making(
+        self, requests: Sequence[AnswerRequest], told: Sequence[_Told]
+    ) -> AsyncIterator[None]:
+        """Answers run inside, each into its own of `told`; what is left of them ends with it."""
         visit = current_visit()
-        events: asyncio.Queue[_Told] = asyncio.Queue()  # bounded by the budgets
         tasks: list[asyncio.Task[None]] = []
         with ExitStack() as places:
-            for index, request in enumerate(requests):
+            for request, events in zip(requests, told, strict=True):
                 visit.answers.append(request.id)
                 places.enter_context(self._places.taking(request.tenant))
                 bounded = replace(request, deadline_s=visit.bounded(request.deadline_s))
-                run = self._run(bounded, partial(_put, events, index))
-                tasks.append(asyncio.create_task(run))
+                tasks.append(asyncio.create_task(self._run(bounded, events)))
             self._tasks.update(tasks)
             try:
-                yield _drain(events, len(tasks))
+                yield
             finally:
                 for task in tasks:
                     task.cancel()
@@ -127,12 +149,12 @@ class Answers:
         with self._places.taking(request.tenant):
             return await prompt_logprobs(self._link, self._link.model, bounded)
 
-    async def _run(self, request: AnswerRequest, put: Callable[[AnswerEvent | None], None]) -> None:
+    async def _run(self, request: AnswerRequest, events: _Told) -> None:
         meter = AnswerMeter(self.metrics, self.known_model)
 
         def tell(event: AnswerEvent) -> None:
             meter.saw(event)
-            put(event)
+            events.put(event)
 
         def emit(event: AnswerEvent) -> None:
             if isinstance(event, FinishEvent) and request.return_context:
@@ -159,29 +181,11 @@ class Answers:
             tell(ErrorEvent("internal_error", "the router failed; see its log"))
         finally:
             meter.ended()
-            put(None)
+            events.close()
 
     def _with_context(self, event: FinishEvent, answer: Context, layout: str) -> FinishEvent:
         sealed = self.seal.seal(answer, layout)
         return replace(event, context=sealed, context_omitted=None if sealed else "too_large")
-
-
-def _put(events: asyncio.Queue[_Told], index: int, event: AnswerEvent | None) -> None:
-    events.put_nowait((index, event))
-
-
-async def _drain(events: asyncio.Queue[_Told], running: int) -> AsyncIterator[_Event]:
-    while running:
-        index, event = await events.get()
-        if event is None:
-            running -= 1
-        else:
-            yield index, event
-
-
-async def _alone(events: AsyncIterator[_Event]) -> AsyncIterator[AnswerEvent]:
-    async for _, event in events:
-        yield event
 
 
 def _error_event(error: MultiverseError) -> ErrorEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -58,11 +59,12 @@ async def generate_request(
 
 
 async def _events(answers: Answers, wanted: AnswerRequest) -> AsyncIterator[str]:
-    sequence = 0
+    """Server-sent events; those that are there at once (of paths of one step) in one piece."""
+    sequence = itertools.count()
     async with answers.answer(wanted) as events:
-        async for event in events:
-            yield sse(event_json(event, sequence), event.type)
-            sequence += 1
+        async for first in events:
+            told = [first, *events.ready()]
+            yield "".join(sse(event_json(event, next(sequence)), event.type) for event in told)
 
 
 def _whole(wanted: AnswerRequest, outcome: Outcome) -> dict[str, Any]:

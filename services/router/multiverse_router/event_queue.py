@@ -1,0 +1,47 @@
+"""What coordinators have told and their reader has not taken yet.
+
+Bounded by the token budgets of the answers; no coordinator ever waits for the reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class EventQueue(Generic[T]):
+    """An asynchronous iterator for one reader, on one event loop; ends when all writers have."""
+
+    def __init__(self, writers: int = 1) -> None:
+        self._events: deque[T] = deque()
+        self._news = asyncio.Event()
+        self._writers = writers
+
+    def put(self, event: T) -> None:
+        self._events.append(event)
+        self._news.set()
+
+    def close(self) -> None:
+        """Nothing follows from one of the writers."""
+        self._writers -= 1
+        self._news.set()
+
+    def ready(self) -> list[T]:
+        """All that can be had without waiting; it is taken out."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def __aiter__(self) -> EventQueue[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        while not self._events:
+            if not self._writers:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        return self._events.popleft()
