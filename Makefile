@@ -28,6 +28,11 @@ VOCAB ?= 49152
 STEP_MS ?= 88
 EXAMPLES ?= 100000
 SCHEMA_EXAMPLES ?= 1000
+STREAMS ?= 1 64 300
+RATE ?= 10
+SECONDS ?= 10
+ROUNDS ?= 3
+SMG ?= 1.13.0
 SEED ?= 20261129
 TOKENS ?= 12000000
 REQUESTS ?= 1000
@@ -39,7 +44,7 @@ PATHS ?= 8
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router soak pressure long-context train-tiny setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -117,6 +122,10 @@ bench-sglang: setup-sglang ## fork and join in SGLang against its own n > 1 samp
 
 bench-sim: setup-all ## tokens a second that a simulator tells over one stream (MODEL, BRANCHES, SEED)
 	@$(BIN)/python -m tests.bench.sim_relay --model $(MODEL) --branches $(BRANCHES) --seed $(SEED)
+
+bench-router: setup-all ## what the router adds to streams and costs, beside a Rust gateway (MODEL, STREAMS, RATE tokens/s each, SECONDS, ROUNDS)
+	@[ -x build/gateway/bin/smg ] || { $(PYTHON) -m venv build/gateway && build/gateway/bin/pip install --quiet --disable-pip-version-check --only-binary :all: smg==$(SMG); } || echo "no gateway: measured without one" >&2
+	@$(BIN)/python -m tests.bench.router --model $(MODEL) --streams $(STREAMS) --rate $(RATE) --seconds $(SECONDS) --rounds $(ROUNDS)
 
 soak: setup-all ## many requests, a part given up at random moments: nothing may leak (REQUESTS, CANCELLED, SEED)
 	@$(BIN)/python -m tests.reliability.soak --model $(MODEL) --requests $(REQUESTS) --cancelled $(CANCELLED) --seed $(SEED)

@@ -80,7 +80,7 @@ def router_pair(options: argparse.Namespace, streams: int, folder: Path) -> Iter
             "LOG_LEVEL": "WARNING",
         }
         named = {f"MULTIVERSE_ROUTER_{name}": value for name, value in settings.items()}
-        command = [*options.under, sys.executable, "-m", "multiverse_router"]
+        command = [sys.executable, "-m", "multiverse_router"]
         core = options.router_core
         with running(command, named, core, port, ready=says_ready) as child:
             yield Pair(far, notes, Server(child, port))
@@ -150,7 +150,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--router-core", type=int, default=cores[-1], help="also the gateway's")
     parser.add_argument("--load-core", type=int, default=cores[0], help="of everything else")
     parser.add_argument("--gateway", type=Path, default=Path("build/gateway"), help="its venv")
-    parser.add_argument("--under", nargs="*", default=[], help="command that runs the router")
     options = parser.parse_args()
     options.name = options.model.resolve().name
     return options
