@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from tokenizers import Tokenizer as _Tokenizer
 
 from multiverse_shared.errors import InvalidModel
 from multiverse_shared.spellings import is_control, unspelled
+
+_KEPT_TEXTS = 1 << 15
 
 
 class TextTokenizer:
@@ -34,6 +37,8 @@ class TextTokenizer:
             token.content: index for index, token in known.items() if token.content in names
         }
         self._unknown = _unknown_id(definition["model"], self._tokenizer)
+        # Streams decode each token alone once: as what stands before the next one.
+        self._decode_one = lru_cache(_KEPT_TEXTS)(lambda token: self._decode((token,)))
         self._plain = _Tokenizer.from_str(json.dumps(unspelled(definition)))
         self._spelled_out = self._words()
         words = sorted(self._spelled_out, key=len, reverse=True)
@@ -88,6 +93,9 @@ class TextTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, control tokens spelled out."""
+        return self._decode_one(ids[0]) if len(ids) == 1 else self._decode(ids)
+
+    def _decode(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def _words(self) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""A small run of `make bench-router`: it works and says what it should. Its times are not judged."""
+"""A small run of `make bench-router` works and says what it should; its times are not judged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COST = {"tokens_per_core_s", "rss_mb", "loop_lag_p99_ms", "generator_cpu_share"}
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The last line of a run without a gateway."""
     command = [sys.executable, "-m", "tests.bench.router", "--model", str(MODEL)]
-    command += ["--streams", "1", "3", "--rate", "100", "--seconds", "0.3", "--rounds", "1"]
+    command += ["--streams", "1", "3", "--rate", "100", "--seconds", "0.2", "--rounds", "1"]
     command += ["--gateway", str(tmp_path_factory.mktemp("none"))]
     run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     last: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
@@ -39,6 +39,7 @@ def test_every_api_of_the_router_has_its_figures(printed: dict[str, Any]) -> Non
     for figures in printed["by_streams"]:
         for api in ("generate", "chat"):
             assert figures[api].keys() >= ADDED | COST
-            assert figures[api]["tokens"] == figures["answers"] * figures["answer_tokens"]
+            most = figures["answers"] * figures["answer_tokens"]
+            assert most / 2 < figures[api]["tokens"] <= most
         assert figures["tree"].keys() >= COST
         assert figures["tree"]["tokens"] > 10 * figures["answers"]

@@ -1,0 +1,52 @@
+"""What a reader of an answer's events gets, and when."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from multiverse_router.event_queue import EventQueue
+from multiverse_router.events import FinishEvent, TextEvent
+
+
+def text(number: int) -> TextEvent:
+    return TextEvent("0", "text", str(number), (number,))
+
+
+async def test_events_come_in_order_and_end_where_the_queue_is_closed() -> None:
+    queue = EventQueue()
+    told = [text(1), text(2), FinishEvent("stop")]
+    for event in told:
+        queue.put(event)
+    queue.close()
+    assert [event async for event in queue] == told
+
+
+async def test_a_reader_waits_for_the_next_event() -> None:
+    queue = EventQueue()
+    reading = asyncio.ensure_future(anext(queue))
+    await asyncio.sleep(0)
+    assert not reading.done()
+    queue.put(text(1))
+    assert await reading == text(1)
+
+
+async def test_a_reader_that_waits_is_told_of_the_end() -> None:
+    queue = EventQueue()
+    reading = asyncio.ensure_future(anext(queue))
+    await asyncio.sleep(0)
+    queue.close()
+    with pytest.raises(StopAsyncIteration):
+        await reading
+
+
+async def test_what_is_ready_is_taken_at_once_and_only_once() -> None:
+    queue = EventQueue()
+    for number in (1, 2, 3):
+        queue.put(text(number))
+    assert await anext(queue) == text(1)
+    assert queue.ready() == [text(2), text(3)]
+    assert queue.ready() == []
+    queue.put(text(4))
+    assert await anext(queue) == text(4)
