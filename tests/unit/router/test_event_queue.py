@@ -15,7 +15,7 @@ def text(number: int) -> TextEvent:
 
 
 async def test_events_come_in_order_and_end_where_the_queue_is_closed() -> None:
-    queue = EventQueue()
+    queue: EventQueue[TextEvent | FinishEvent] = EventQueue()
     told = [text(1), text(2), FinishEvent("stop")]
     for event in told:
         queue.put(event)
@@ -24,7 +24,7 @@ async def test_events_come_in_order_and_end_where_the_queue_is_closed() -> None:
 
 
 async def test_a_reader_waits_for_the_next_event() -> None:
-    queue = EventQueue()
+    queue: EventQueue[TextEvent | FinishEvent] = EventQueue()
     reading = asyncio.ensure_future(anext(queue))
     await asyncio.sleep(0)
     assert not reading.done()
@@ -33,7 +33,7 @@ async def test_a_reader_waits_for_the_next_event() -> None:
 
 
 async def test_a_reader_that_waits_is_told_of_the_end() -> None:
-    queue = EventQueue()
+    queue: EventQueue[TextEvent | FinishEvent] = EventQueue()
     reading = asyncio.ensure_future(anext(queue))
     await asyncio.sleep(0)
     queue.close()
@@ -42,7 +42,7 @@ async def test_a_reader_that_waits_is_told_of_the_end() -> None:
 
 
 async def test_what_is_ready_is_taken_at_once_and_only_once() -> None:
-    queue = EventQueue()
+    queue: EventQueue[TextEvent | FinishEvent] = EventQueue()
     for number in (1, 2, 3):
         queue.put(text(number))
     assert await anext(queue) == text(1)
@@ -50,3 +50,12 @@ async def test_what_is_ready_is_taken_at_once_and_only_once() -> None:
     assert queue.ready() == []
     queue.put(text(4))
     assert await anext(queue) == text(4)
+
+
+async def test_a_queue_of_several_writers_ends_with_the_last_of_them() -> None:
+    queue: EventQueue[TextEvent] = EventQueue(2)
+    queue.close()
+    queue.put(text(1))
+    assert await anext(queue) == text(1)
+    queue.close()
+    assert [event async for event in queue] == []
