@@ -42,4 +42,4 @@ def test_every_api_of_the_router_has_its_figures(printed: dict[str, Any]) -> Non
             most = figures["answers"] * figures["answer_tokens"]
             assert most / 2 < figures[api]["tokens"] <= most
         assert figures["tree"].keys() >= COST
-        assert figures["tree"]["tokens"] > 10 * figures["answers"]
+        assert figures["tree"]["tokens"] > 10 * figures["streams"]

@@ -94,7 +94,7 @@ class Facade:
                 rest = b'"content": ' + self._texts[token] + b'}, "finish_reason": null}]}\n\n'
                 stream.write(_chunk(stream.before + rest))
             if update.finish:
-                self.engine.release(update.finish.lease)
+                self.engine.release(update.finish.lease, STREAM)
                 stream.write(_end(stream))
                 del self._streams[number]
 
@@ -179,4 +179,4 @@ async def serve(settings: WorkerSettings, notes: Path, port: int) -> None:
 
 if __name__ == "__main__":
     book, port = Path(sys.argv[1]), int(sys.argv[2])
-    asyncio.run(serve(WorkerSettings(), book, port))  # type: ignore[call-arg]
+    asyncio.run(serve(WorkerSettings(), book, port))

@@ -68,4 +68,4 @@ async def serve(settings: WorkerSettings, notes: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(WorkerSettings(), Path(sys.argv[1])))  # type: ignore[call-arg]
+    asyncio.run(serve(WorkerSettings(), Path(sys.argv[1])))
