@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -157,6 +158,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # children end with it
     os.sched_setaffinity(0, {options.load_core})
     by_streams = []
     for streams in options.streams:
