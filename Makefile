@@ -36,7 +36,7 @@ PRESSED ?= 16
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny train-vectors
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -114,3 +114,6 @@ long-context: setup-all ## a long prompt with many paths: seconds and peak memor
 
 train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
 	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)
+
+train-vectors: setup-all ## logits, loss and gradients of Multiverse Attention against brute force (SEED)
+	@$(BIN)/python -m tests.bench.train_vectors --seed $(SEED)
