@@ -37,10 +37,10 @@ def read_records(files: Sequence[Path], cache: Path) -> Iterator[Record | Reject
     """
     seen: set[str] = set()
     for file in files:
-        for number, row in enumerate(_rows(file, cache), 1):
+        for number, (row, broken) in enumerate(_rows(file, cache), 1):
             name = str(row.get("id") or "") if isinstance(row, dict) else ""
             try:
-                record = _checked(row, seen)
+                record = _checked(row, broken, seen)
             except InvalidRequest as error:
                 yield Reject(file.name, number, name, error.message)
             else:
@@ -48,7 +48,8 @@ def read_records(files: Sequence[Path], cache: Path) -> Iterator[Record | Reject
                 yield record
 
 
-def _rows(file: Path, cache: Path) -> Iterator[Any]:
+def _rows(file: Path, cache: Path) -> Iterator[tuple[Any, bool]]:
+    """The rows, and whether bytes of a row had to be replaced."""
     kind = _BUILDERS.get(file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix)
     if kind is None:
         raise InvalidRequest(f"{file} is neither .jsonl, .jsonl.gz nor .parquet", field="data")
@@ -61,12 +62,13 @@ def _rows(file: Path, cache: Path) -> Iterator[Any]:
         table = datasets.load_dataset(
             kind, data_files=str(file), split="train", cache_dir=str(cache), **options
         )
-    except datasets.exceptions.DatasetGenerationError as error:
+    except (datasets.exceptions.DatasetsError, ValueError) as error:  # pyarrow's are ValueErrors
         raise InvalidRequest(
             f"{file} cannot be read as {kind}: {error.__cause__ or error}", field="data"
         ) from None
     for row in table:
-        yield _parsed(row["text"]) if kind == "text" else row
+        line = row["text"] if kind == "text" else ""
+        yield (_parsed(line) if kind == "text" else row), _REPLACED in line
 
 
 def _parsed(line: str) -> Any:
@@ -77,15 +79,14 @@ def _parsed(line: str) -> Any:
         return line
 
 
-def _checked(row: Any, seen: set[str]) -> Record:
+def _checked(row: Any, broken: bool, seen: set[str]) -> Record:
+    if broken:
+        raise InvalidRequest("the line is not UTF-8")
     if isinstance(row, str):
-        broken = "not UTF-8" if _REPLACED in row else "not JSON"
-        raise InvalidRequest(f"the line is {broken}")
+        raise InvalidRequest("the line is not JSON")
     if not isinstance(row, dict):
         raise InvalidRequest("the line is JSON, but no object")
     record = parse_record(row)
-    if _REPLACED in record.model_dump_json():
-        raise InvalidRequest("a text is not UTF-8")
     if record.id in seen:
         raise InvalidRequest(f"id: another row has the id {record.id!r}", field="id")
     return record

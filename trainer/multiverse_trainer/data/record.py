@@ -80,7 +80,9 @@ def parse_record(row: dict[str, Any]) -> Record:
     try:
         return Record.model_validate(row)
     except ValidationError as error:
-        first = error.errors()[0]
+        # Where a node may be a text or a block, what is wrong with the block says more.
+        faults = error.errors()
+        first = next((fault for fault in faults if fault["loc"][-1:] != ("str",)), faults[0])
         field = ".".join(str(part) for part in first["loc"] if part != "BlockRecord") or "tree"
         raise InvalidRequest(f"{field}: {first['msg']}", field=field) from None
     except RecursionError:

@@ -1,0 +1,162 @@
+"""The training job as a process: killed, stopped, out of space; and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+
+from multiverse_trainer.recipe.checkpoints import MARK, checkpoints, latest
+from tests.unit.trainer.rows import TINY, generated, write_rows
+
+STEPS = 8
+pytestmark = pytest.mark.timeout(400)  # a process starts in seconds, on a busy machine in many
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("data") / "d.jsonl", generated(60))
+
+
+def start(
+    data: Path, output: Path, limit: Callable[[], None] | None = None, **settings: Any
+) -> subprocess.Popen[str]:
+    about = {
+        "preset": "tiny",
+        "model": str(TINY),
+        "data": [str(data)],
+        "output": str(output),
+        "shares": [0.0, 0.5, 1.0],
+        "max_tokens": 256,
+        "max_steps": STEPS,
+        "save_steps": 2,
+        "keep": 10,
+        **settings,
+    }
+    config = output.with_suffix(".json")
+    config.write_text(json.dumps(about), "utf-8")
+    command = [sys.executable, "-m", "multiverse_trainer", "--config", str(config)]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        preexec_fn=limit,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = process.communicate()
+    assert process.returncode == 0, err[-2000:]
+    summary: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
+    return summary
+
+
+def wait_for_loss(process: subprocess.Popen[str], number: int) -> None:
+    """Until the log has told that many losses."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        number -= "'loss'" in line
+        if not number:
+            return
+    raise AssertionError("the training ended before")
+
+
+def losses(output: Path) -> dict[int, float]:
+    newest = latest(output)
+    assert newest is not None
+    history = json.loads((newest / "trainer_state.json").read_text("utf-8"))["log_history"]
+    return {entry["step"]: entry["loss"] for entry in history if "loss" in entry}
+
+
+@pytest.fixture(scope="module")
+def reference(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("reference") / "out"
+    summary = finish(start(data, output))
+    assert summary["finished"]
+    assert summary["steps"] == STEPS
+    assert len(losses(output)) == STEPS
+    return output
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    a, b = (load_file(path / "model" / "model.safetensors") for path in (one, other))
+    return a.keys() == b.keys() and all((a[name] == b[name]).all() for name in a)
+
+
+def test_a_killed_training_goes_on_bit_for_bit(data: Path, reference: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    process = start(data, output)
+    wait_for_loss(process, 5)
+    process.kill()
+    process.communicate()
+    newest = latest(output)
+    assert newest is not None
+    assert 2 <= int(newest.name.rpartition("-")[2]) < STEPS
+    half = output / "checkpoint-7"  # what a save that was killed looks like
+    half.mkdir()
+    (half / "trainer_state.json").write_text("{", "utf-8")
+    assert finish(start(data, output))["finished"]
+    assert losses(output) == losses(reference)
+    assert same_weights(output, reference)
+    assert not half.exists()
+
+
+def test_sigterm_saves_and_ends_well(data: Path, reference: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    process = start(data, output, save_steps=100)
+    wait_for_loss(process, 2)
+    process.send_signal(signal.SIGTERM)
+    summary = finish(process)
+    assert not summary["finished"]
+    assert [c.name for c in checkpoints(output)] == [f"checkpoint-{summary['steps']}"]
+    assert 2 <= summary["steps"] < STEPS
+    due = {step: loss for step, loss in losses(reference).items() if step <= summary["steps"]}
+    assert losses(output) == due
+    assert not (output / "model").exists()
+
+
+def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
+    data: Path, reference: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    process = start(data, output)
+    wait_for_loss(process, 3)
+    process.kill()
+    process.communicate()
+    whole = latest(output)
+    assert whole is not None
+
+    def little_room() -> None:
+        size = 1 << 20  # less than the weights
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    process = start(data, output, little_room)
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert f"could not write to {output}" in err.splitlines()[-1]
+    assert f"{whole} is complete: make room and resume" in err.splitlines()[-1]
+    assert latest(output) == whole
+    assert finish(start(data, output))["finished"]
+    assert losses(output) == losses(reference)
+
+
+def test_the_finished_model_can_be_served(reference: Path) -> None:
+    model = reference / "model"
+    card = json.loads((model / "multiverse.json").read_text("utf-8"))
+    assert card == {"dialect": "multiverse", "prompt_suffix": " in parallel"}
+    check = [sys.executable, "-m", "multiverse_cli.main", "model", "check", str(model), "--json"]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all((c / MARK).is_file() for c in checkpoints(reference))
+    assert list((reference / "tensorboard").iterdir())
