@@ -36,7 +36,7 @@ PRESSED ?= 16
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny train-vectors
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim soak pressure long-context train-tiny train-vectors bench-attention
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -117,3 +117,6 @@ train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 
 
 train-vectors: setup-all ## logits, loss and gradients of Multiverse Attention against brute force (SEED)
 	@$(BIN)/python -m tests.bench.train_vectors --seed $(SEED)
+
+bench-attention: setup-all ## mask and positions against a dense float mask, and a step against causal attention (SEED)
+	@$(BIN)/python -m tests.bench.attention_bench --seed $(SEED)

@@ -129,10 +129,11 @@ def check(arch: str, trees: list[Named]) -> dict[str, float]:
         ).eval()
     model.requires_grad_(False)
     worst = {"logits": 0.0, "loss": 0.0, "flex": 0.0, "gradient": 0.0, "gradients": 0.0}
-    for name, tree in tqdm(trees, desc=arch, file=sys.stderr):
+    for name, tree in tqdm(trees, desc=arch, file=sys.stderr, mininterval=10):
         if count(tree) < 2:
             continue
-        for flex in (False, True):
+        # Block masks do not depend on the model; unfused FlexAttention is slow.
+        for flex in (False, True) if arch == "llama" else (False,):
             logits, loss = compare(model, oracle, tree, flex)
             worst["flex" if flex else "logits"] = max(worst["flex" if flex else "logits"], logits)
             worst["loss"] = max(worst["loss"], loss)
@@ -149,7 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arch", nargs="+", default=list(ARCHITECTURES))
     parser.add_argument("--trees", type=int, default=200)
-    parser.add_argument("--tokens", type=int, default=300, help="of a random tree, at most")
+    parser.add_argument("--tokens", type=int, default=200, help="of a random tree, at most")
     parser.add_argument("--seed", type=int, default=20261129)
     options = parser.parse_args()
     register()

@@ -19,6 +19,7 @@ from multiverse_trainer.recipe.checkpoints import MARK, checkpoints, latest
 from tests.unit.trainer.rows import TINY, generated, write_rows
 
 STEPS = 8
+QUIET = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 pytestmark = pytest.mark.timeout(400)  # a process starts in seconds, on a busy machine in many
 
 
@@ -27,9 +28,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("data") / "d.jsonl", generated(60))
 
 
-def start(
-    data: Path, output: Path, limit: Callable[[], None] | None = None, **settings: Any
-) -> subprocess.Popen[str]:
+def write_config(data: Path, output: Path, **settings: Any) -> Path:
     about = {
         "preset": "tiny",
         "model": str(TINY),
@@ -44,13 +43,19 @@ def start(
     }
     config = output.with_suffix(".json")
     config.write_text(json.dumps(about), "utf-8")
-    command = [sys.executable, "-m", "multiverse_trainer", "--config", str(config)]
+    return config
+
+
+def start(
+    data: Path, output: Path, limit: Callable[[], None] | None = None, **settings: Any
+) -> subprocess.Popen[str]:
+    config = write_config(data, output, **settings)
     return subprocess.Popen(
-        command,
+        [sys.executable, "-m", "multiverse_trainer", "--config", str(config)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, **QUIET},
         preexec_fn=limit,
     )
 
@@ -144,8 +149,10 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
     process = start(data, output, little_room)
     _, err = process.communicate()
     assert process.returncode == 1
-    assert f"could not write to {output}" in err.splitlines()[-1]
-    assert f"{whole} is complete: make room and resume" in err.splitlines()[-1]
+    told = err[err.index("multiverse_trainer: could not write") :]
+    assert str(output) in told
+    assert f"{whole} is complete: make room and resume" in told
+    assert "Traceback" not in told
     assert latest(output) == whole
     assert finish(start(data, output))["finished"]
     assert losses(output) == losses(reference)
@@ -160,3 +167,41 @@ def test_the_finished_model_can_be_served(reference: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert all((c / MARK).is_file() for c in checkpoints(reference))
     assert list((reference / "tensorboard").iterdir())
+
+
+def torchrun(*command: str) -> subprocess.CompletedProcess[str]:
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
+    return subprocess.run(
+        [*launch, *command], capture_output=True, text=True, env={**os.environ, **QUIET}
+    )
+
+
+def test_two_processes_see_the_loss_of_one(data: Path, tmp_path: Path) -> None:
+    curves = []
+    for processes in (1, 2):
+        output = tmp_path / f"out{processes}"
+        config = write_config(data, output, rows=2 // processes, max_steps=3, save_steps=3)
+        if processes == 1:
+            finish(start(data, output, rows=2, max_steps=3, save_steps=3))
+        else:
+            done = torchrun("-m", "multiverse_trainer", "--config", str(config))
+            assert done.returncode == 0, done.stderr[-2000:]
+        curves.append(losses(output))
+    assert curves[0].keys() == curves[1].keys()
+    for step, loss in curves[0].items():
+        assert curves[1][step] == pytest.approx(loss, abs=1e-4)
+
+
+def test_sharded_over_two_processes_a_training_has_the_losses_of_one() -> None:
+    done = torchrun("-m", "tests.bench.fsdp2")
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert found["max_diff"] <= 1e-4
+    assert found["losses"][-1] < found["losses"][0] - 0.5

@@ -1,4 +1,4 @@
-"""Checkpoints that are complete or do not count, and a clean end on SIGTERM.
+"""Checkpoints that are complete or do not count, and a clean end on signals.
 
 A checkpoint is complete when it has the file COMPLETE, written last. What a killed process or a
 full disk left half done is removed at the next start.
@@ -54,19 +54,22 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
             shutil.rmtree(old)
 
 
-class StopOnTerm(TrainerCallback):  # type: ignore[misc]
-    """SIGTERM ends the training behind the step that is running, with a checkpoint."""
+class Stop(TrainerCallback):  # type: ignore[misc]
+    """SIGTERM or Ctrl-C ends the training behind the step that is running, with a checkpoint."""
 
     def __init__(self) -> None:
         self.asked = False
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        before = signal.signal(signal.SIGTERM, self._ask)
+        before = {
+            number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _ask(self, number: int, frame: object) -> None:
         self.asked = True

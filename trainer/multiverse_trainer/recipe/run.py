@@ -1,4 +1,4 @@
-"""A training from its settings to a finished model directory. Saves on SIGTERM."""
+"""A training from its settings to a finished model directory. Saves when it is told to stop."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from transformers import TrainingArguments, set_seed
 from multiverse_shared.errors import InvalidRequest, MultiverseError
 from multiverse_trainer.attention.masks import BLOCK
 from multiverse_trainer.batches.collator import Collator
-from multiverse_trainer.recipe.checkpoints import (
-    Checkpoints,
-    StopOnTerm,
-    latest,
-    remove_unfinished,
+from multiverse_trainer.recipe.checkpoints import Checkpoints, Stop, latest, remove_unfinished
+from multiverse_trainer.recipe.preparation import (
+    Plan,
+    estimate_of,
+    load_model,
+    make_plan,
+    processes,
 )
-from multiverse_trainer.recipe.preparation import Plan, estimate_of, load_model, make_plan
 from multiverse_trainer.recipe.settings import TrainSettings
 from multiverse_trainer.recipe.trainer import MultiverseTrainer, PlannedRows
 
@@ -33,12 +34,11 @@ MODEL = "model"
 
 
 def run(settings: TrainSettings, *, resume: bool = False) -> dict[str, Any]:
-    """Trains; returns a summary. `finished` is false after SIGTERM.
+    """Trains; returns a summary. `finished` is false after a signal.
 
     InvalidRequest when there is something to resume and it was not asked for, or the other way
     round; MultiverseError when a checkpoint could not be written.
     """
-    first = os.environ.get("RANK", "0") == "0"
     start = latest(settings.output)
     if resume and start is None:
         raise InvalidRequest(f"{settings.output} has no complete checkpoint", field="output")
@@ -46,29 +46,37 @@ def run(settings: TrainSettings, *, resume: bool = False) -> dict[str, Any]:
         raise InvalidRequest(
             f"{settings.output} has checkpoints; resume, or name another output", field="output"
         )
-    plan = make_plan(settings)
-    if first:
-        remove_unfinished(settings.output)
-        (settings.output / SETTINGS).write_text(settings.model_dump_json(indent=2) + "\n", "utf-8")
-        print(json.dumps(overview(settings, plan)), file=sys.stderr, flush=True)
-    set_seed(settings.seed)
-    stop = StopOnTerm()
+    stop = Stop()
     with stop.listening():
+        plan = make_plan(settings)
+        if os.environ.get("RANK", "0") == "0":
+            _note(settings, plan)
+        set_seed(settings.seed)
         trainer = _trainer(settings, plan, stop)
+        if stop.asked:
+            return {"finished": False, "steps": 0}
         try:
             result = trainer.train(resume_from_checkpoint=str(start) if start else None)
         except (OSError, SafetensorError, RuntimeError) as error:
             raise _explained(error, settings.output) from error
+    finished = trainer.state.global_step >= plan.steps
     summary = {
-        "finished": not stop.asked or trainer.state.global_step >= plan.steps,
+        "finished": finished,
         "steps": trainer.state.global_step,
         "loss": result.training_loss,
         "seconds": round(result.metrics["train_runtime"], 1),
     }
-    if summary["finished"]:
+    if finished:
         _finish(trainer, settings, plan)
         summary["model"] = str(settings.output / MODEL)
     return summary
+
+
+def _note(settings: TrainSettings, plan: Plan) -> None:
+    """Settings to resume with, and the estimate, before anything starts."""
+    remove_unfinished(settings.output)
+    (settings.output / SETTINGS).write_text(settings.model_dump_json(indent=2) + "\n", "utf-8")
+    print(json.dumps(overview(settings, plan)), file=sys.stderr, flush=True)
 
 
 def overview(settings: TrainSettings, plan: Plan) -> dict[str, Any]:
@@ -83,17 +91,22 @@ def overview(settings: TrainSettings, plan: Plan) -> dict[str, Any]:
     return {"data": data, "work": asdict(work), "estimate": needed.as_json()}
 
 
-def _trainer(settings: TrainSettings, plan: Plan, stop: StopOnTerm) -> MultiverseTrainer:
-    model = load_model(settings, plan.vocabulary)
+def _trainer(settings: TrainSettings, plan: Plan, stop: Stop) -> MultiverseTrainer:
     cuda = torch.cuda.is_available() and not settings.cpu
+    if cuda and torch.cuda.device_count() > 1 and processes() == 1:
+        raise InvalidRequest(
+            "several GPUs need several processes: `torchrun --nproc-per-node N -m "
+            "multiverse_trainer`, or show this one a single GPU in CUDA_VISIBLE_DEVICES"
+        )
+    arguments = _arguments(settings, plan)  # before the model, which is loaded as they say
     # Compiled kernels are made for one shape: on GPUs every row has the same length.
     multiple = -(-settings.max_tokens // BLOCK) * BLOCK if cuda else 8
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(settings.output / "tensorboard")
     return MultiverseTrainer(
-        model=model,
-        args=_arguments(settings, plan),
+        model=load_model(settings, plan.vocabulary),
+        args=arguments,
         train_dataset=PlannedRows(plan.samples, plan.rows),
-        data_collator=Collator(plan.vocabulary.frame("", "").end[0], multiple),
+        data_collator=Collator(plan.samples.renderer.frame.end[0], multiple),
         callbacks=[Checkpoints(settings.keep), stop],
     )
 

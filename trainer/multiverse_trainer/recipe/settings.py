@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError
@@ -17,7 +17,7 @@ from multiverse_trainer.batches.curriculum import PUBLISHED_SHARES
 from multiverse_trainer.recipe.presets import PRESETS
 
 PREFIX = "MULTIVERSE_TRAIN_"
-Share = Field(ge=0.0, le=1.0)
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class TrainSettings(BaseSettings):
@@ -44,7 +44,7 @@ class TrainSettings(BaseSettings):
     pack: bool = Field(True, description="several samples in a row")
     rows: int = Field(1, ge=1, description="rows of a micro-batch on each device")
     accumulation: int = Field(1, ge=1, description="micro-batches of a step")
-    shares: list[float] = Field(
+    shares: list[Share] = Field(
         list(PUBLISHED_SHARES), min_length=1, description="share of parallel samples in each pass"
     )
     max_steps: int | None = Field(None, ge=1, description="end (and end the cosine) here")
