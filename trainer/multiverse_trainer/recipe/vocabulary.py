@@ -120,5 +120,7 @@ class TrainingVocabulary:
                 shutil.copyfile(self.source / name, target / name)
         definition = json.dumps(self.tokens.definition, ensure_ascii=False, indent=2)
         (target / "tokenizer.json").write_text(definition + "\n", "utf-8")
-        card = {"dialect": self.dialect.name, "prompt_suffix": suffix}
+        known = self.source / "multiverse.json"
+        card = json.loads(known.read_text("utf-8")) if known.is_file() else {}
+        card |= {"dialect": self.dialect.name, "prompt_suffix": suffix}
         (target / "multiverse.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
