@@ -45,3 +45,8 @@ def test_a_training_is_estimated_run_refused_and_resumed(tmp_path: Path) -> None
     resumed = multiverse("resume", str(output))
     assert resumed.returncode == 0, resumed.stderr[-2000:]
     assert json.loads(resumed.stdout.splitlines()[-1])["steps"] == summary["steps"]
+
+    write_rows(data, generated(9))
+    changed = multiverse("resume", str(output))
+    assert changed.returncode == 1
+    assert "differ from those" in changed.stderr

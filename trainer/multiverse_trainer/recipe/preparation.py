@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,16 @@ class Plan:
     def tokens(self) -> int:
         lengths = self.samples.lengths
         return sum(lengths[pick.sample][pick.parallel] for row in self.rows for pick in row)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is read in which step; only with the same one can a training go on."""
+        state = hashlib.sha256(f"{self.steps} {self.samples.lengths}".encode())
+        for record in self.samples.records:
+            state.update(record.model_dump_json().encode())
+        for row in self.rows:
+            state.update(str([(pick.sample, pick.parallel) for pick in row]).encode())
+        return state.hexdigest()
 
 
 def processes() -> int:

@@ -30,6 +30,7 @@ from multiverse_trainer.recipe.settings import TrainSettings
 from multiverse_trainer.recipe.trainer import MultiverseTrainer, PlannedRows
 
 SETTINGS = "settings.json"
+PLAN = "plan.sha256"
 MODEL = "model"
 
 
@@ -49,6 +50,8 @@ def run(settings: TrainSettings, *, resume: bool = False) -> dict[str, Any]:
     stop = Stop()
     with stop.listening():
         plan = make_plan(settings)
+        if start is not None:
+            _check_same(plan, settings.output)
         if os.environ.get("RANK", "0") == "0":
             _note(settings, plan)
         set_seed(settings.seed)
@@ -72,9 +75,22 @@ def run(settings: TrainSettings, *, resume: bool = False) -> dict[str, Any]:
     return summary
 
 
+def _check_same(plan: Plan, output: Path) -> None:
+    """A checkpoint counts steps of one plan: with another one they would mean other rows."""
+    path = output / PLAN
+    if path.is_file() and path.read_text("utf-8").strip() != plan.digest:
+        raise InvalidRequest(
+            f"data, settings or number of processes differ from those that {output} began with; "
+            "bring them back, or name another output",
+            field="output",
+        )
+
+
 def _note(settings: TrainSettings, plan: Plan) -> None:
-    """Settings to resume with, and the estimate, before anything starts."""
+    """What to resume with, and the estimate, before anything starts."""
     remove_unfinished(settings.output)
+    if latest(settings.output) is None:  # else it is there, and others read it now
+        (settings.output / PLAN).write_text(plan.digest + "\n", "utf-8")
     (settings.output / SETTINGS).write_text(settings.model_dump_json(indent=2) + "\n", "utf-8")
     print(json.dumps(overview(settings, plan)), file=sys.stderr, flush=True)
 
