@@ -44,7 +44,7 @@ PATHS ?= 8
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router soak pressure long-context train-tiny setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router soak pressure long-context train-tiny train-vectors bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -138,3 +138,9 @@ long-context: setup-all ## a long prompt with many paths: seconds and peak memor
 
 train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
 	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)
+
+train-vectors: setup-all ## logits, loss and gradients of Multiverse Attention against brute force (SEED)
+	@$(BIN)/python -m tests.bench.train_vectors --seed $(SEED)
+
+bench-attention: setup-all ## mask and positions against a dense float mask, and a step against causal attention (SEED)
+	@$(BIN)/python -m tests.bench.attention_bench --seed $(SEED)

@@ -24,6 +24,7 @@ from multiverse_cli.layout import draw
 from multiverse_cli.model import WeightType, model_app
 from multiverse_cli.parse import OutputReader, Statistics, read_outputs
 from multiverse_cli.stack import Stack, StackError
+from multiverse_cli.train import train_app
 from multiverse_client import ApiError, ConnectionFailed, Options
 from multiverse_shared.errors import MultiverseError
 
@@ -32,6 +33,7 @@ app = typer.Typer(
 )
 app.add_typer(model_app, name="model")
 app.add_typer(key_app, name="key")
+app.add_typer(train_app, name="train")
 
 
 class Parallel(StrEnum):

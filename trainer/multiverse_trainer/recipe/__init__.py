@@ -1,0 +1,1 @@
+"""A training from settings to a finished model, on transformers' Trainer."""

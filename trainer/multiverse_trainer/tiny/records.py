@@ -1,0 +1,67 @@
+"""Generated tasks as training data: `python -m multiverse_trainer.tiny.records --out FILE`.
+
+Writes JSONL (docs/data.md). The tasks of a seed are always the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from multiverse_shared.encode import TextTree
+from multiverse_trainer.tiny.tasks import Level, Task, make_task, sequential
+
+
+def record_of(task: Task, name: str) -> dict[str, Any]:
+    """The last text of a tree, `#` and the answer, is the answer of the record."""
+    answer = f"#{task.answer}"
+    return {
+        "id": name,
+        "prompt": task.prompt,
+        "reasoning": sequential(task).removesuffix(answer),
+        "tree": _nodes(task.tree[:-1]),
+        "answer": answer,
+        "dialect": "multiverse",
+        "provenance": {"source": f"multiverse-tiny/{task.family}"},
+    }
+
+
+def _nodes(tree: TextTree) -> list[Any]:
+    return [
+        node
+        if isinstance(node, str)
+        else {
+            "outlines": list(node.outlines),
+            "paths": [_nodes(path) for path in node.paths],
+            "conclusion": _nodes(node.conclusion),
+        }
+        for node in tree
+    ]
+
+
+def records(seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """Tasks of every level in turn."""
+    rng = Random(seed)
+    levels = list(Level)
+    for number in range(count):
+        task = make_task(rng, level=levels[number % len(levels)])
+        yield record_of(task, f"tiny-{seed}-{number}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="JSONL to write")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with options.out.open("w", encoding="utf-8") as file:
+        for record in records(options.seed, options.count):
+            file.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()
