@@ -1,0 +1,88 @@
+"""What parallel texts look like: the figures of arXiv 2506.09991, table 1.
+
+Of samples (with labels) or of any recorded outputs of a dialect (without).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiverse_shared.encode import TextBlock, TextTree
+from multiverse_shared.tree import Block, Context
+
+
+
+@dataclass(slots=True)
+class Table1:
+    texts: int = 0
+    parallel: int = 0
+    blocks: int = 0
+    paths: int = 0
+    consecutive: int = 0  # texts with a block after another one at the same level
+    recursive: int = 0  # texts with a block inside a path
+    labels: Counter[str] = field(default_factory=Counter)
+    branching: Counter[int] = field(default_factory=Counter)
+
+    def add(self, blocks: Sequence[Any], labels: Sequence[str] = ()) -> None:
+        """One text: its blocks as nested lists, one list of blocks for each path."""
+        self.texts += 1
+        self.parallel += bool(blocks)
+        self.consecutive += _consecutive(blocks)
+        self.recursive += any(path for block in blocks for path in block)
+        self._count(blocks)
+        self.labels.update(labels)
+
+    def _count(self, blocks: Sequence[Any]) -> None:
+        for block in blocks:
+            self.blocks += 1
+            self.paths += len(block)
+            self.branching[len(block)] += 1
+            for path in block:
+                self._count(path)
+
+    def as_json(self) -> dict[str, Any]:
+        """Shares are of all texts, but those of consecutive and recursive of the parallel ones."""
+        return {
+            "texts": self.texts,
+            "with_blocks": self.parallel,
+            "share_with_blocks": _ratio(self.parallel, self.texts),
+            "blocks": self.blocks,
+            "blocks_per_text": _ratio(self.blocks, self.texts),
+            "branches_per_text": _ratio(self.paths, self.texts),
+            "branches_per_block": _ratio(self.paths, self.blocks),
+            "share_consecutive": _ratio(self.consecutive, self.parallel),
+            "share_recursive": _ratio(self.recursive, self.parallel),
+            "collective": self.labels["collective"],
+            "selective": self.labels["selective"],
+            "unlabelled": self.blocks - sum(self.labels.values()),
+            "branching": {str(size): n for size, n in sorted(self.branching.items())},
+        }
+
+
+def shape_of_tree(tree: TextTree) -> list[Any]:
+    """Blocks of a text tree, for `Table1.add`."""
+    return [
+        [shape_of_tree(path) for path in node.paths]
+        for node in tree
+        if isinstance(node, TextBlock)
+    ]
+
+
+def shape_of_context(context: Context) -> list[Any]:
+    """Blocks of a context tree, for `Table1.add`."""
+    return [
+        [shape_of_context(path) for path in item.paths]
+        for item in context
+        if isinstance(item, Block)
+    ]
+
+
+def _consecutive(blocks: Sequence[Any]) -> bool:
+    return len(blocks) > 1 or any(_consecutive(path) for block in blocks for path in block)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
