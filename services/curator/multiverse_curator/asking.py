@@ -142,7 +142,9 @@ class Asking:
             reply = await self.teacher.answer(question, limit)
         except TeacherError as error:
             note = f"{type(error).__name__}: {error}"
-            self._book(call, CallState.FAILED, error.spent.input_tokens, error.spent.output_tokens, note)
+            self._book(
+                call, CallState.FAILED, error.spent.input_tokens, error.spent.output_tokens, note
+            )
             raise
         except BaseException:
             self._book(call, CallState.LOST, 0, 0, "cancelled")
@@ -150,7 +152,9 @@ class Asking:
         finally:
             self._reserved -= most
         spent = reply.spent
-        self._book(call, CallState.ANSWERED, spent.input_tokens, spent.output_tokens, text=reply.text)
+        self._book(
+            call, CallState.ANSWERED, spent.input_tokens, spent.output_tokens, text=reply.text
+        )
         return reply
 
     def _book(

@@ -6,32 +6,40 @@ Knows digits and signs of equality. Must not know what a text means.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w]*[A-Za-z])|\d+(?:\.\d+)?")
-_RESULT = re.compile(
-    r"(?:=|≈|\\approx|:=|→|\bis|\bequals|\bgives|\bget|\bgot|\bobtain|\bmakes|\byields|为|是|得|得到|等于)"
-    r"\s*(?:\\?[\[({]\s*|\$|\\boxed\{|about |exactly |-)*$"
-)
+_OPENING = r"\s*(?:\\?[\[({]\s*|\$|\\boxed\{|about |exactly |-)*$"
+_EQUALS = re.compile(rf"(?:=|≈|\\approx|→|\bequals|\bgives|\bmakes|\byields|得到?|等于){_OPENING}")
+_IS = re.compile(rf"(?:\bis|\bget|\bgot|\bobtain|为|是){_OPENING}")
 _TAIL = 24  # characters before a number that tell whether it is a result
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    number: str
+    computed: bool  # stands behind a sign of equality
+    stated: bool  # stands where a result may stand
 
 
 def used_from(sibling: str, path: str, given: str, smallest: int) -> list[str]:
     """Numbers that `path` uses, that only `sibling` computes, in order of use.
 
     A number of `given` (the question, what stands before the fork) is known to all. A path that
-    reaches a number as a result computed it by itself. Numbers below `smallest` are everywhere
+    reaches a number behind a sign of equality computed it by itself; one that merely says that
+    something is so much may have it from the sibling. Numbers below `smallest` are everywhere
     and tell nothing.
     """
     foreign = results(sibling) - set(values(given))
     found: list[str] = []
     own: set[str] = set()
-    for number, is_result in occurrences(path):
-        if is_result:
-            own.add(number)
-        elif number in foreign and number not in own and float(number) >= smallest:
-            found.append(number)
-            own.add(number)
+    for at in occurrences(path):
+        if at.computed:
+            own.add(at.number)
+        elif at.number in foreign - own and float(at.number) >= smallest:
+            found.append(at.number)
+            own.add(at.number)
     return found
 
 
@@ -42,14 +50,15 @@ def values(text: str) -> list[str]:
 
 def results(text: str) -> set[str]:
     """Numbers that the text reaches by an equation or says something is."""
-    return {number for number, is_result in occurrences(text) if is_result}
+    return {at.number for at in occurrences(text) if at.stated}
 
 
-def occurrences(text: str) -> Iterable[tuple[str, bool]]:
-    """Each number in order, and whether it stands where a result stands."""
+def occurrences(text: str) -> Iterator[Occurrence]:
+    """Each number in order."""
     for match in _NUMBER.finditer(text):
         before = text[max(0, match.start() - _TAIL) : match.start()]
-        yield _plain(match.group()), bool(_RESULT.search(before))
+        computed = bool(_EQUALS.search(before))
+        yield Occurrence(_plain(match.group()), computed, computed or bool(_IS.search(before)))
 
 
 def _plain(number: str) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from multiverse_curator.sample import tree_from_json
-from multiverse_curator.statistics import Table1, shape_of_tree
 from multiverse_curator.store import State, Store
+from multiverse_curator.table1 import Table1, shape_of_tree
 from multiverse_curator.teachers.contract import missing
 
 PAGE = 500  # rows of a Parquet row group
@@ -111,7 +111,9 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
             page.clear()
 
         for row in rows:
-            nested = {key: json.dumps(row[key], ensure_ascii=False) for key in ("tree", "provenance")}
+            nested = {
+                key: json.dumps(row[key], ensure_ascii=False) for key in ("tree", "provenance")
+            }
             page.append({**row, **nested})
             if len(page) == PAGE:
                 flush()

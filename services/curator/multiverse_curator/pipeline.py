@@ -87,9 +87,7 @@ class Pipeline:
             return await self._run(row, stage)
         except Fault as fault:
             if row.tries.get(fault.stage, 0) + 1 >= self._rules.tries:
-                self._store.finish(
-                    sample_id, State.DEAD, reason=fault.reason, stage=fault.stage
-                )
+                self._store.finish(sample_id, State.DEAD, reason=fault.reason, stage=fault.stage)
                 return State.DEAD
             self._store.send_back(sample_id, fault.stage, fault.reason)
             return State.PENDING
@@ -133,9 +131,7 @@ class Pipeline:
     async def _refill(self, row: Row, sentences: list[str], ask: Ask) -> Any:
         summary, groups = _answers(row)
         skeleton = build(summary, groups)
-        refill = await stages.refill(
-            row.source, sentences, summary, skeleton, ask, row.complaint
-        )
+        refill = await stages.refill(row.source, sentences, summary, skeleton, ask, row.complaint)
         rebuilt = linear(fill(skeleton, refill, sentences))
         if reason := compare(row.source.reasoning, rebuilt).fault(self._rules.max_distance):
             raise Fault(Stage.REFILL, reason)

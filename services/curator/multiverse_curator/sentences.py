@@ -12,7 +12,7 @@ LONGEST_SPAN = 4000  # characters of a formula or a code block that is kept whol
 
 _PIECE = re.compile(
     rf"""
-      ```.{{0,{LONGEST_SPAN}}}?```\n?            # code
+      ```.{{0,{LONGEST_SPAN}}}?```               # code
     | \$\$.{{1,{LONGEST_SPAN}}}?\$\$             # formulas
     | \\\[.{{1,{LONGEST_SPAN}}}?\\\]
     | \\\(.{{1,300}}?\\\)

@@ -36,9 +36,7 @@ async def group(
     source: Source, sentences: Sequence[str], summary: Summary, ask: Ask, complaint: str = ""
 ) -> Groups:
     """Stage 2. Whether the groups are allowed is for `structure.build` to say."""
-    data = material.GroupsMaterial(
-        question=source.prompt, sentences=list(sentences), steps=summary
-    )
+    data = material.GroupsMaterial(question=source.prompt, sentences=list(sentences), steps=summary)
     return await ask(Question(Stage.GROUPS, "", material.GROUPS, data, Groups, complaint), Groups)
 
 
@@ -98,9 +96,7 @@ class _Rewriting:
             label=fork.label,
             paths=texts,
         )
-        question = Question(
-            Stage.REWRITE, place, material.REWRITE, data, Rewrite, self._complaint
-        )
+        question = Question(Stage.REWRITE, place, material.REWRITE, data, Rewrite, self._complaint)
         answer = await self._ask(question, Rewrite)
         check_rewrite(answer, texts, self._source.prompt + before)
         paths = tuple(

@@ -214,9 +214,7 @@ class Store:
         pending = (samples.c.id == sample_id) & (samples.c.state == State.PENDING.value)
         values = {"state": state.value, "reason": reason, "result": result}
         with self._engine.begin() as db:
-            db.execute(
-                update(samples).where(pending).values(**values, failed_stage=stage or "")
-            )
+            db.execute(update(samples).where(pending).values(**values, failed_stage=stage or ""))
 
     def stored_answer(self, key: str) -> str | None:
         with self._engine.begin() as db:
@@ -225,8 +223,9 @@ class Store:
     def start_call(self, key: str, sample_id: int, stage: Stage) -> int:
         row = {"key": key, "sample": sample_id, "stage": stage.value, "state": CallState.STARTED}
         with self._engine.begin() as db:
-            [call] = db.execute(calls.insert().values(row)).inserted_primary_key or ()
-        return int(call)
+            inserted = db.execute(calls.insert().values(row)).inserted_primary_key
+        assert inserted
+        return int(inserted[0])
 
     def end_call(
         self,
@@ -251,9 +250,7 @@ class Store:
         """Calls that an earlier process left in flight. Only one process may use the store."""
         left = calls.c.state == CallState.STARTED.value
         with self._engine.begin() as db:
-            return db.execute(
-                update(calls).where(left).values(state=CallState.LOST.value)
-            ).rowcount
+            return db.execute(update(calls).where(left).values(state=CallState.LOST.value)).rowcount
 
     def spent(self) -> float:
         with self._engine.begin() as db:

@@ -102,7 +102,9 @@ def _check(ids: dict[str, list[str]], groups: Groups) -> None:
         for step in steps:
             for other in steps:
                 if other != step and any(
-                    _within(needed, other) for inner in _inside(step, ids) for needed in needs[inner]
+                    _within(needed, other)
+                    for inner in _inside(step, ids)
+                    for needed in needs[inner]
                 ):
                     raise _fault(f"step {step} of group {steps} depends on step {other}")
 

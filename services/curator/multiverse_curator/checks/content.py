@@ -48,7 +48,7 @@ def compare(original: str, rebuilt: str) -> Content:
 
 
 def distance(original: str, rebuilt: str) -> float:
-    return Levenshtein.normalized_distance(original, rebuilt)
+    return float(Levenshtein.normalized_distance(original, rebuilt))
 
 
 def _sentences(text: str) -> list[str]:

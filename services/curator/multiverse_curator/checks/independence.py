@@ -85,22 +85,22 @@ class LikelihoodIndependence:
         """Log-likelihood of each token given the one before it in linear order; 0 for the first."""
         torch = self._torch
         ids = [token for item in context for token in _ids(item)]
-        allowed_SS = torch.zeros(len(ids), len(ids), dtype=torch.bool)
+        allowed = torch.zeros(len(ids), len(ids), dtype=torch.bool)
         for segment in visibility(context):
             for begin, end in segment.visible:
-                allowed_SS[segment.start : segment.stop, begin:end] = True
+                allowed[segment.start : segment.stop, begin:end] = True
             size = segment.stop - segment.start
             own = torch.ones(size, size, dtype=torch.bool).tril()
-            allowed_SS[segment.start : segment.stop, segment.start : segment.stop] = own
+            allowed[segment.start : segment.stop, segment.start : segment.stop] = own
         with torch.inference_mode():
-            logits_1SV = self._model(
+            logits = self._model(
                 input_ids=torch.tensor([ids]),
                 position_ids=torch.tensor([positions(context)]),
-                attention_mask=allowed_SS[None, None],
+                attention_mask=allowed[None, None],
                 use_cache=False,
             ).logits
             chosen = torch.tensor(ids[1:])[:, None]
-            scores = logits_1SV[0, :-1].log_softmax(-1).gather(1, chosen)[:, 0]
+            scores = logits[0, :-1].log_softmax(-1).gather(1, chosen)[:, 0]
         return [0.0, *scores.tolist()]
 
 
@@ -130,5 +130,3 @@ def _blocks(prompt: str, tree: TextTree) -> list[tuple[TextBlock, str]]:
 
     walk(tree, prompt + "\n")
     return found
-
-

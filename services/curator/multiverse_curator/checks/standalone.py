@@ -19,18 +19,23 @@ MAX_REWORDING = 0.4  # edit distance between a path before and after
 LONGEST_OUTLINE = 300  # characters
 SMALLEST_TOLD = 10  # numbers below tell nothing about where they come from
 
-_ORDINAL = r"(?:first|second|third|fourth|previous|last|other|earlier|former|preceding|same|1st|2nd)"
+_EARLIER = r"(?:first|second|third|fourth|previous|other|earlier|former|preceding)"
 _THING = r"(?:case|path|branch|approach|method|option|scenario|alternative|part|calculation|one)"
 _SIBLING = re.compile(
     rf"""
       \b(?:similarly|likewise|analogously)\b
     | \bin\ the\ same\ (?:way|manner|fashion)\b
-    | \b(?:as|like|unlike|than)\ (?:in|with|for|before|above|we\ did)\ (?:the\ )?{_ORDINAL}\ {_THING}s?\b
+    | \bthe\ same\ (?:argument|reasoning|logic|steps|approach)\b
+    | \bby\ (?:symmetry|analogy)\ (?:with|to)\b
+    | \bas\ (?:we\ )?(?:already|just)\ (?:shown|seen|computed|found|did|saw)\b
+    | \b(?:as|like|unlike|than)\ (?:in|with|for|before|above|we\ did)
+      \ (?:the\ )?(?:{_EARLIER}|last|same)\ {_THING}s?\b
     | \b(?:as|like)\ (?:before|above)\b
-    | \b(?:from|by|using|to|with)\ (?:the\ )?(?:first|second|third|previous|other|earlier|former|preceding)\ {_THING}s?\b
-    | \b(?:as|like)\ in\ (?:case|path|branch|approach|method|option)\ [\dA-Z]\b
-    | \b(?:from|using|by|unlike)\ (?:case|path|branch|option)\ [\dA-Z]\b
-    | \bthe\ (?:other|previous|preceding|former)\ (?:two\ |three\ )?(?:case|path|branch|approach|method|option|alternative)s?\b
+    | \b(?:from|by|using|to|with)\ (?:the\ )?{_EARLIER}\ {_THING}s?\b
+    | \b(?:(?:as|like)\ in|from|using|by|unlike)
+      \ (?:case|path|branch|approach|method|option)\ [\dA-Z]\b
+    | \bthe\ (?:other|previous|preceding|former)\ (?:two\ |three\ )?
+      (?:case|path|branch|approach|method|option|alternative)s?\b
     | 同理 | 同样地 | 类似地 | 类似的 | 与上面(?:相同|一样) | 如上(?:所述)?
     | (?:与|和|由|从|根据|按照|像)(?:前|上|第)[一二三两个]*(?:种|个)?(?:情况|情形|方法|路径|分支)
     | 前(?:一|两|面)(?:种|个)?(?:情况|情形|方法)

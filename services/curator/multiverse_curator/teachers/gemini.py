@@ -49,9 +49,7 @@ class GeminiTeacher:
         self._transport_error = httpx.TransportError
         self._model = model
         self._thinking_budget = thinking_budget
-        self._http = httpx.AsyncClient(
-            timeout=timeout_s, limits=httpx.Limits(max_connections=None)
-        )
+        self._http = httpx.AsyncClient(timeout=timeout_s, limits=httpx.Limits(max_connections=None))
         options = types.HttpOptions(
             base_url=base_url,
             httpx_async_client=self._http,

@@ -5,6 +5,7 @@ Needs the extra `openai`. Retries are not the client's business here.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from multiverse_curator.teachers.contract import (
@@ -23,6 +24,7 @@ from multiverse_curator.teachers.contract import (
 if TYPE_CHECKING:
     import openai
 
+SCHEMA = "Answer with one JSON object of this schema, and nothing else:"
 _REPEATABLE = {408, 409, 425}
 _FATAL = {401, 402, 403, 404, 405}
 
@@ -65,7 +67,7 @@ class OpenAITeacher:
             shape = {"name": question.stage.value, "schema": schema}
             options["response_format"] = {"type": "json_schema", "json_schema": shape}
         else:
-            prompt = f"Answer with one JSON object of this schema, and nothing else:\n{schema}\n\n{prompt}"
+            prompt = f"{SCHEMA}\n{json.dumps(schema)}\n\n{prompt}"
         try:
             response = await self._client.chat.completions.create(
                 model=self._model,

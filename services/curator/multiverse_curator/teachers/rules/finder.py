@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from multiverse_curator.answers import Label
 from multiverse_curator.checks.standalone import sibling_references
@@ -24,7 +25,7 @@ from multiverse_curator.teachers.rules.markers import (
 
 REPEATED = "repeated"  # kind of a run without markers
 LONGEST_PART = 60  # sentences
-SHORTEST_TEMPLATE = 10  # characters of a repeated computation
+SHORTEST_TEMPLATE = 8  # characters of a repeated computation
 SMALLEST_TOLD = 4  # smaller numbers are in every formula
 MOST_PARTS = 16
 LEAST_ATTEMPT = 200  # characters of an alternative: shorter ones are asides
@@ -94,8 +95,10 @@ def _marked_run(sentences: Sequence[str], at: int, begun: int, stop: int) -> Run
         return _single_sentences(sentences, at, stop, first)
     starts, last = [at], first
     for place in range(at + 1, stop):
-        if place - starts[-1] > LONGEST_PART or CONCLUDES.match(sentences[place]):
+        if place - starts[-1] > LONGEST_PART:
             break
+        if first.ordinal is None and CONCLUDES.match(sentences[place]):
+            break  # a case may conclude and the next one follow; "if" and "if" may not
         marker = marker_of(sentences[place])
         if marker and follows(marker, last):
             starts.append(place)
@@ -115,9 +118,7 @@ def _opens(marker: Marker) -> bool:
     return marker.ordinal == 1 or marker.text.strip(" (").lower().startswith("a")
 
 
-def _single_sentences(
-    sentences: Sequence[str], at: int, stop: int, last: Marker
-) -> Run | None:
+def _single_sentences(sentences: Sequence[str], at: int, stop: int, last: Marker) -> Run | None:
     """Parts of one sentence each."""
     kind, end = last.kind, at + 1
     while end < stop and (marker := marker_of(sentences[end])) and follows(marker, last):
@@ -142,7 +143,7 @@ def _are_attempts(sentences: Sequence[str], parts: Sequence[Span]) -> bool:
 
 def _end_of_last(sentences: Sequence[str], starts: Sequence[int], stop: int) -> int:
     """The end of its paragraph; at most twice as long as the longest of the others."""
-    longest = max(b - a for a, b in zip(starts, starts[1:], strict=False))
+    longest = max(b - a for a, b in pairwise(starts))
     end = starts[-1] + 1
     while end < stop and end - starts[-1] < 2 * longest:
         if sentences[end - 1].endswith("\n\n") or CONCLUDES.match(sentences[end]):

@@ -36,9 +36,7 @@ _ORDINAL = r"(?P<n>\d{1,2}|[IVX]{1,4}|[A-H]|[一二三四五六七八九十])"
 _LEAD = r"\s*(?:[-*•]\s+|#{1,5}\s+)?\**(?:(?:Now|Next|Then|Finally|First|And|So),?\s+)?"
 
 
-def _kind(
-    name: str, pattern: str, label: Label = Label.COLLECTIVE, *, spans: bool = True
-) -> Kind:
+def _kind(name: str, pattern: str, label: Label = Label.COLLECTIVE, *, spans: bool = True) -> Kind:
     return Kind(name, re.compile(pattern, re.IGNORECASE), label, spans)
 
 
@@ -63,7 +61,9 @@ KINDS = (
         r"\s*(?:If|When|Suppose|Assume)\s+(?!we\b|you\b|I\b|so\b|that\b|this\b)[^,.\n]{1,60},",
     ),
     _kind("branch", r"\s*(?:若|如果|当)[^，。\n]{1,30}[，,]"),
-    _kind("value", r"\s*(?:For|At|With|Let's try|Try|Trying|Take)\s+\\?[($]*\s*\w{1,3}\s*=\s*-?\d+"),
+    _kind(
+        "value", r"\s*(?:For|At|With|Let's try|Try|Trying|Take)\s+\\?[($]*\s*\w{1,3}\s*=\s*-?\d+"
+    ),
     _kind("value", r"\s*(?:对于|取|令)\s*\w{1,3}\s*=\s*-?\d+"),
     _kind("letter", r"\s*\(?(?P<n>[a-zA-Z])(?:\)|:)\s?(?=\S)", spans=False),
     _kind("roman", r"\s*\((?P<n>i{1,3}|iv|v|vi{0,3})\)\s", spans=False),
@@ -82,8 +82,9 @@ SOFT = re.compile(
     re.IGNORECASE,
 )
 CONCLUDES = re.compile(
-    r"\s*\**(?:So|Thus|Therefore|Hence|Overall|In (?:total|all|conclusion|summary)|Adding|Combining|"
-    r"Summing|Putting|Altogether|Finally|Wait|Now that|综上|所以|因此|总共|合计|总之|故|最后)\b",
+    r"\s*\**(?:(?:So|Thus|Therefore|Hence|Overall|In (?:total|all|conclusion|summary)|Adding|"
+    r"Combining|Summing|Putting|Altogether|Finally|Wait|Now that)\b|"
+    r"综上|所以|因此|总共|合计|总之|故|最后)",
     re.IGNORECASE,
 )
 ASIDE = re.compile(

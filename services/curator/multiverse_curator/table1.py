@@ -5,14 +5,23 @@ Of samples (with labels) or of any recorded outputs of a dialect (without).
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from multiverse_shared.encode import TextBlock, TextTree
-from multiverse_shared.tree import Block, Context
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from multiverse_curator.sample import JsonTree, tree_from_json
+from multiverse_shared.characters import CharacterTokenizer
+from multiverse_shared.dialect import load_dialect
+from multiverse_shared.encode import TextBlock, TextTree
+from multiverse_shared.grammar import Grammar
+from multiverse_shared.limits import Limits
+from multiverse_shared.reader import read
+from multiverse_shared.tree import Block, Context
 
 
 @dataclass(slots=True)
@@ -62,12 +71,56 @@ class Table1:
         }
 
 
+class _Provenance(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    labels: list[str] = Field(default_factory=list)
+
+
+class _Row(BaseModel):
+    """A sample, or a recorded output."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    tree: JsonTree | None = None
+    output: str | None = None
+    provenance: _Provenance = _Provenance()
+
+
+def table_of(path: Path, dialect: str) -> Table1:
+    """Of a file of samples or of outputs in `dialect`. ValueError names the line at fault."""
+    loaded = load_dialect(dialect)
+    tokenizer = CharacterTokenizer(loaded)
+    grammar = Grammar.bind(loaded, tokenizer)
+    table = Table1()
+    for row in _rows(path):
+        if row.tree is not None:
+            table.add(shape_of_tree(tree_from_json(row.tree)), row.provenance.labels)
+        else:
+            ids = tokenizer.encode_trusted(row.output or "")
+            table.add(shape_of_context(read(ids, grammar, Limits()).context))
+    return table
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = _Row.model_validate_json(line)
+            except ValidationError:
+                row = _Row()
+            if row.tree is None and row.output is None:
+                raise ValueError(f'{path}:{number}: need an object with "tree" or "output"')
+            yield row
+
+
 def shape_of_tree(tree: TextTree) -> list[Any]:
     """Blocks of a text tree, for `Table1.add`."""
     return [
-        [shape_of_tree(path) for path in node.paths]
-        for node in tree
-        if isinstance(node, TextBlock)
+        [shape_of_tree(path) for path in node.paths] for node in tree if isinstance(node, TextBlock)
     ]
 
 
