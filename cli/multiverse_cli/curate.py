@@ -157,9 +157,6 @@ def export(
     store: StoreOption = DEFAULT_STORE,
     format: Annotated[FormatName, typer.Option(help="Of the data files.")] = FormatName.jsonl,
     validation: Annotated[float, typer.Option(min=0, max=1, help="Share held out.")] = 0.05,
-    sequential: Annotated[
-        bool, typer.Option(help="Also what has nothing parallel, as one text each.")
-    ] = False,
 ) -> None:
     """Write the converted samples as a dataset with its card."""
     with _curator():
@@ -167,7 +164,7 @@ def export(
         from multiverse_curator.export import export as write
 
         with _opened(store) as opened:
-            card = write(opened, out, Format(format.value), validation, sequential=sequential)
+            card = write(opened, out, Format(format.value), validation)
     typer.echo(json.dumps(card))
 
 

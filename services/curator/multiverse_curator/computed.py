@@ -6,8 +6,9 @@ Knows digits and signs of equality. Must not know what a text means.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w]*[A-Za-z])|\d+(?:\.\d+)?")
 _OPENING = r"\s*(?:\\?[\[({]\s*|\$|\\boxed\{|about |exactly |-)*$"
@@ -23,15 +24,17 @@ class Occurrence:
     stated: bool  # stands where a result may stand
 
 
-def used_from(sibling: str, path: str, given: str, smallest: int) -> list[str]:
+def used_from(sibling: str, path: str, given: Set[str], smallest: int) -> list[str]:
     """Numbers that `path` uses, that only `sibling` computes, in order of use.
 
-    A number of `given` (the question, what stands before the fork) is known to all. A path that
-    reaches a number behind a sign of equality computed it by itself; one that merely says that
-    something is so much may have it from the sibling. Numbers below `smallest` are everywhere
-    and tell nothing.
+    The numbers of `given` (in the question, in what stands before the fork) are known to all. A
+    path that reaches a number behind a sign of equality computed it by itself; one that merely
+    says that something is so much may have it from the sibling. Numbers below `smallest` are
+    everywhere and tell nothing.
     """
-    foreign = results(sibling) - set(values(given))
+    foreign = results(sibling) - given
+    if not foreign:
+        return []
     found: list[str] = []
     own: set[str] = set()
     for at in occurrences(path):
@@ -48,17 +51,23 @@ def values(text: str) -> list[str]:
     return [_plain(match.group()) for match in _NUMBER.finditer(text)]
 
 
-def results(text: str) -> set[str]:
+# Each path is compared with all of its siblings, hence the caches.
+@lru_cache(maxsize=64)
+def results(text: str) -> frozenset[str]:
     """Numbers that the text reaches by an equation or says something is."""
-    return {at.number for at in occurrences(text) if at.stated}
+    return frozenset(at.number for at in occurrences(text) if at.stated)
 
 
-def occurrences(text: str) -> Iterator[Occurrence]:
+@lru_cache(maxsize=64)
+def occurrences(text: str) -> tuple[Occurrence, ...]:
     """Each number in order."""
+    found = []
     for match in _NUMBER.finditer(text):
         before = text[max(0, match.start() - _TAIL) : match.start()]
         computed = bool(_EQUALS.search(before))
-        yield Occurrence(_plain(match.group()), computed, computed or bool(_IS.search(before)))
+        stated = computed or bool(_IS.search(before))
+        found.append(Occurrence(_plain(match.group()), computed, stated))
+    return tuple(found)
 
 
 def _plain(number: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from multiverse_curator.sample import tree_from_json
 from multiverse_curator.store import State, Store
-from multiverse_curator.table1 import Table1, shape_of_tree
+from multiverse_curator.table1 import CURATION, Table1, shape_of_tree
 from multiverse_curator.teachers.contract import missing
 
 PAGE = 500  # rows of a Parquet row group
@@ -27,36 +27,34 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-def export(
-    store: Store,
-    folder: Path,
-    format: Format,
-    validation: float,
-    *,
-    sequential: bool = False,
-) -> dict[str, Any]:
-    """Writes `train`, `validation` and README.md; returns what the card counts.
+def export(store: Store, folder: Path, format: Format, validation: float) -> dict[str, Any]:
+    """Writes `train`, `validation`, their `curation` and a card; returns what the card counts.
 
-    `validation` is the share of the second half. `sequential` also writes samples in which
-    nothing is parallel: their tree is one text.
+    `validation` is the share of the second half. Samples without a known answer can't be
+    evaluated, and stay out.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    table, halves, parallelism = Table1(), Counter[str](), list[float]()
+    table, counts, parallelism = Table1(), Counter[str](), list[float]()
+    with (folder / CURATION).open("w", encoding="utf-8") as curation:
 
-    def rows(half: str) -> Iterator[dict[str, Any]]:
-        for row in _rows(store, sequential):
-            if half_of(row["id"], validation) == half:
-                halves[half] += 1
-                labels = row["provenance"].get("labels", [])
-                table.add(shape_of_tree(tree_from_json(row["tree"])), labels)
-                parallelism.append(row["provenance"].get("parallelism", 1.0))
+        def rows(half: str) -> Iterator[dict[str, Any]]:
+            for row in _rows(store):
+                if half_of(row["id"], validation) != half:
+                    continue
+                if not row["answer"]:
+                    counts["without_answer"] += 1
+                    continue
+                counts[half] += 1
+                found = row.pop("curation")
+                table.add(shape_of_tree(tree_from_json(row["tree"])), found["labels"])
+                parallelism.append(found["parallelism"])
+                curation.write(json.dumps({"id": row["id"], **found}) + "\n")
                 yield row
 
-    write = _WRITERS[format]
-    for half in ("train", "validation"):
-        write(folder / f"{half}.{format.value}", rows(half))
+        for half in ("train", "validation"):
+            _WRITERS[format](folder / f"{half}.{format.value}", rows(half))
     card = {
-        "rows": dict(halves),
+        "rows": dict(counts),
         "mean_parallelism": round(sum(parallelism) / max(1, len(parallelism)), 4),
         "table1": table.as_json(),
         "store": store.counts(),
@@ -70,22 +68,11 @@ def half_of(sample_id: str, validation: float) -> str:
     return "validation" if drawn < validation else "train"
 
 
-def _rows(store: Store, sequential: bool) -> Iterator[dict[str, Any]]:
+def _rows(store: Store) -> Iterator[dict[str, Any]]:
     for sample_id in store.ids(State.CONVERTED):
         row = store.sample(sample_id).result
         assert row is not None
         yield row
-    for sample_id in store.ids(State.SEQUENTIAL) if sequential else ():
-        source = store.sample(sample_id).source
-        yield {
-            "id": source.key,
-            "prompt": source.prompt,
-            "sequential": source.reasoning,
-            "tree": [source.reasoning],
-            "answer": source.answer,
-            "dialect": "multiverse",
-            "provenance": {"source": source.origin, "labels": [], "parallelism": 1.0},
-        }
 
 
 def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]]) -> None:
@@ -101,7 +88,7 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise missing("parquet", error) from None
-    names = ("id", "prompt", "sequential", "tree", "answer", "dialect", "provenance")
+    names = ("id", "prompt", "reasoning", "tree", "answer", "dialect", "provenance")
     schema = arrow.schema([(name, arrow.string()) for name in names])
     with parquet.ParquetWriter(path, schema) as writer:
         page: list[dict[str, Any]] = []
@@ -132,6 +119,7 @@ def _card(card: dict[str, Any], format: Format) -> str:
     lines += ["Chains of thought as trees of parallel paths, each with its sequential twin.", ""]
     lines += ["| field | |", "| --- | --- |"]
     lines += [f"| `{name}` | {what} |" for name, what in _FIELDS.items()]
+    lines += ["", f"`{CURATION}` has for each id: labels, tries, distances, independence."]
     if format is Format.PARQUET:
         lines += ["", "`tree` and `provenance` are JSON text."]
     for title, counts in card.items():
@@ -146,9 +134,9 @@ def _card(card: dict[str, Any], format: Format) -> str:
 _FIELDS = {
     "id": "of the source row, or made of its content",
     "prompt": "the question",
-    "sequential": "the reasoning as it came",
+    "reasoning": "the chain of thought as it came",
     "tree": "texts and blocks of outlines, paths and conclusion",
-    "answer": "the final answer, where one is known",
+    "answer": "the final answer",
     "dialect": "the tags that the tree is to be written with",
-    "provenance": "source, teacher, labels, distances, parallelism, independence of each path",
+    "provenance": "source (file and line), teacher, licence",
 }

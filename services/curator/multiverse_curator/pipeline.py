@@ -15,12 +15,21 @@ from multiverse_curator import stages
 from multiverse_curator.answers import Groups, Refill, Summary
 from multiverse_curator.asking import Ask, Asking
 from multiverse_curator.checks.answer import final_answer, same_answer
-from multiverse_curator.checks.content import MAX_DISTANCE, compare
+from multiverse_curator.checks.content import MAX_DISTANCE, compare, distance
 from multiverse_curator.checks.grammar import GrammarCheck
 from multiverse_curator.checks.standalone import siblings_fault
+from multiverse_curator.computed import values
 from multiverse_curator.draft import Draft, fill, forks, linear
 from multiverse_curator.faults import STAGES, Fault, Stage
-from multiverse_curator.sample import Sample, flat, paths_only, tree_from_json, tree_to_json
+from multiverse_curator.sample import (
+    Curation,
+    Provenance,
+    Sample,
+    flat,
+    paths_only,
+    tree_from_json,
+    tree_to_json,
+)
 from multiverse_curator.sentences import split
 from multiverse_curator.store import Sample as Row
 from multiverse_curator.store import State, Store
@@ -141,7 +150,9 @@ class Pipeline:
         """All rules once more on the whole, the answer, and what a model thinks of the paths."""
         source, rules = row.source, self._rules
         tree = tree_from_json(row.outputs[Stage.REWRITE])
-        if reason := rules.grammar.tree_fault(tree) or _paths_fault(tree, source.prompt):
+        if reason := rules.grammar.tree_fault(tree) or _paths_fault(
+            tree, set(values(source.prompt))
+        ):
             raise Fault(Stage.REWRITE, reason)
         was, now = final_answer(source.reasoning), final_answer(flat(tree))
         if was and not (now and same_answer(was, now)):
@@ -156,26 +167,27 @@ class Pipeline:
                 f"a path gains {worst:.3f} nats per token from its siblings: it depends on them",
             )
         usage = rules.grammar.usage(tree)
-        provenance = {
-            "source": source.origin,
-            "teacher": self._asking.teacher.name,
-            "labels": [fork.label.value for fork in forks(draft)],
-            "tries": row.tries,
-            "distance": round(compare(source.reasoning, linear(draft)).distance, 6),
-            "rewording": round(compare(linear(draft), paths_only(tree)).distance, 6),
-            "parallelism": round(usage.parallelism, 4),
-            "answer_checked": bool(was),
-            "independence": leaning,
-            "independence_model": rules.independence.name if rules.independence else None,
-        }
+        curation = Curation(
+            labels=[fork.label.value for fork in forks(draft)],
+            tries=row.tries,
+            distance=round(distance(source.reasoning, linear(draft)), 6),
+            rewording=round(distance(linear(draft), paths_only(tree)), 6),
+            parallelism=round(usage.parallelism, 4),
+            answer_checked=bool(was),
+            independence=leaning,
+            independence_model=rules.independence.name if rules.independence else None,
+        )
         sample = Sample(
             id=source.key,
             prompt=source.prompt,
-            sequential=source.reasoning,
+            reasoning=source.reasoning,
             tree=tree_to_json(tree),
             answer=source.answer or was,
             dialect=rules.dialect,
-            provenance=provenance,
+            provenance=Provenance(
+                source=source.origin, teacher=self._asking.teacher.name, licence=source.licence
+            ),
+            curation=curation,
         )
         self._store.finish(row.id, State.CONVERTED, result=sample.model_dump(mode="json"))
         return State.CONVERTED
@@ -195,18 +207,17 @@ def _draft(row: Row, sentences: list[str]) -> Draft:
     return fill(skeleton, Refill.model_validate(row.outputs[Stage.REFILL]), sentences)
 
 
-def _paths_fault(tree: TextTree, given: str) -> str:
-    """The rule of siblings, on the tree as it will be trained on."""
+def _paths_fault(tree: TextTree, given: set[str]) -> str:
+    """The rule of siblings, on the tree as it will be trained on. Adds to the numbers `given`."""
     for node in tree:
         if isinstance(node, str):
-            given += node
+            given.update(values(node))
             continue
-        outlines = " ".join(node.outlines)
-        texts = [flat(path) for path in node.paths]
-        if reason := siblings_fault(texts, given + outlines):
+        given.update(values(" ".join(node.outlines)))
+        if reason := siblings_fault([flat(path) for path in node.paths], given):
             return reason
         for path in node.paths:
-            if reason := _paths_fault(path, given + outlines):
+            if reason := _paths_fault(path, set(given)):
                 return reason
-        given += outlines + "".join(texts) + flat(node.conclusion)
+        given.update(values(flat((node,))))
     return ""

@@ -1,11 +1,11 @@
 """One row of training data.
 
-    {"id": .., "prompt": .., "sequential": .., "tree": [..], "answer": .., "dialect": ..,
-     "provenance": {..}}
+    {"id": .., "prompt": .., "reasoning": .., "tree": [..], "answer": .., "dialect": ..,
+     "provenance": {"source": .., "teacher": .., "licence": ..}}
 
-`sequential` is the reasoning as it came, `tree` the same reasoning in parallel: a list of texts
-and blocks `{"outlines": [..], "paths": [tree, ..], "conclusion": tree}`. Texts bear no tags and
-no labels: those are the dialect's.
+`reasoning` is the chain of thought as it came, `tree` the same in parallel: a list of texts and
+blocks `{"outlines": [..], "paths": [tree, ..], "conclusion": tree}`. Texts bear no tags and no
+labels: those are the dialect's. What curation found out about the sample stands beside the row.
 """
 
 from __future__ import annotations
@@ -19,16 +19,40 @@ from multiverse_shared.encode import TextBlock, TextTree
 JsonTree: TypeAlias = list[Any]  # of str and dict
 
 
+class Provenance(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    teacher: str
+    licence: str
+
+
+class Curation(BaseModel):
+    """What the checks measured."""
+
+    model_config = ConfigDict(frozen=True)
+
+    labels: list[str]  # of the blocks, an outer one before those inside it
+    tries: dict[str, int]  # by stage: how often it was sent back
+    distance: float  # edit distance of the refilled text, 0..1
+    rewording: float  # the same of the paths after rewriting
+    parallelism: float  # in characters and tags
+    answer_checked: bool  # the reasoning says its answer, and the tree says the same
+    independence: list[dict[str, Any]]  # per path; see `checks.independence`
+    independence_model: str | None
+
+
 class Sample(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     id: str
     prompt: str
-    sequential: str
+    reasoning: str
     tree: JsonTree
     answer: str | None
     dialect: str
-    provenance: dict[str, Any]
+    provenance: Provenance
+    curation: Curation
 
 
 def tree_to_json(tree: TextTree) -> JsonTree:

@@ -20,10 +20,11 @@ class Source(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     id: str = ""
-    prompt: str
+    prompt: str = Field(min_length=1)
     reasoning: str
     answer: str | None = None
-    origin: str = Field("", description="where the row stood: file and line")
+    licence: str = ""
+    origin: str = Field("given", description="where the row stood: file and line")
 
     @property
     def key(self) -> str:

@@ -13,6 +13,7 @@ from multiverse_curator import material
 from multiverse_curator.answers import Groups, Refill, Rewrite, Summary
 from multiverse_curator.asking import Ask
 from multiverse_curator.checks.standalone import check_rewrite
+from multiverse_curator.computed import values
 from multiverse_curator.draft import Draft, DraftFork, linear
 from multiverse_curator.faults import Fault, Stage
 from multiverse_curator.source import Source
@@ -64,7 +65,8 @@ async def refill(
 
 async def rewrite(source: Source, draft: Draft, ask: Ask, complaint: str = "") -> TextTree:
     """Stage 5: every fork becomes a block, inner ones first. One question per fork."""
-    return await _Rewriting(source, ask, complaint).tree(draft, "", "0")
+    given = set(values(source.prompt))
+    return await _Rewriting(source, ask, complaint).tree(draft, "", given, "0")
 
 
 class _Rewriting:
@@ -73,32 +75,34 @@ class _Rewriting:
         self._ask = ask
         self._complaint = complaint
 
-    async def tree(self, draft: Draft, before: str, place: str) -> TextTree:
+    async def tree(self, draft: Draft, before: str, given: set[str], place: str) -> TextTree:
+        """`before` is the end of what stands before the draft, `given` all numbers there."""
         nodes: list[str | TextBlock] = []
         for number, node in enumerate(draft):
             if isinstance(node, str):
                 nodes.append(node)
-                before += node
             else:
-                nodes.append(await self.block(node, before, f"{place}.{number}"))
-                before += linear((node,))
+                nodes.append(await self.block(node, before, given, f"{place}.{number}"))
+            text = linear((node,))
+            before = (before + text)[-material.BEFORE :]
+            given.update(values(text))
         return tuple(nodes)
 
-    async def block(self, fork: DraftFork, before: str, place: str) -> TextBlock:
+    async def block(self, fork: DraftFork, before: str, given: set[str], place: str) -> TextBlock:
         members = [
-            await self.tree(member, before, f"{place}.{number}")
+            await self.tree(member, before, set(given), f"{place}.{number}")
             for number, member in enumerate(fork.members, 1)
         ]
         texts = [_marked(member) for member in members]
         data = material.RewriteMaterial(
             question=self._source.prompt,
-            before=before[-material.BEFORE :],
+            before=before,
             label=fork.label,
             paths=texts,
         )
         question = Question(Stage.REWRITE, place, material.REWRITE, data, Rewrite, self._complaint)
         answer = await self._ask(question, Rewrite)
-        check_rewrite(answer, texts, self._source.prompt + before)
+        check_rewrite(answer, texts, given)
         paths = tuple(
             _unmarked(text, member) for text, member in zip(answer.paths, members, strict=True)
         )

@@ -23,6 +23,8 @@ from multiverse_shared.limits import Limits
 from multiverse_shared.reader import read
 from multiverse_shared.tree import Block, Context
 
+CURATION = "curation.jsonl"  # beside a data set: what curation found out, a line per row
+
 
 @dataclass(slots=True)
 class Table1:
@@ -71,31 +73,31 @@ class Table1:
         }
 
 
-class _Provenance(BaseModel):
+class _Row(BaseModel):
+    """A sample, a recorded output, or what curation found out about a sample."""
+
     model_config = ConfigDict(extra="ignore")
 
+    id: str = ""
+    tree: JsonTree | None = None
+    output: str | None = None
     labels: list[str] = Field(default_factory=list)
 
 
-class _Row(BaseModel):
-    """A sample, or a recorded output."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    tree: JsonTree | None = None
-    output: str | None = None
-    provenance: _Provenance = _Provenance()
-
-
 def table_of(path: Path, dialect: str) -> Table1:
-    """Of a file of samples or of outputs in `dialect`. ValueError names the line at fault."""
+    """Of a file of samples or of outputs in `dialect`. ValueError names the line at fault.
+
+    Labels are those of a `curation.jsonl` beside the file.
+    """
     loaded = load_dialect(dialect)
     tokenizer = CharacterTokenizer(loaded)
     grammar = Grammar.bind(loaded, tokenizer)
+    beside = path.with_name(CURATION)
+    labels = {row.id: row.labels for row in _rows(beside)} if beside.is_file() else {}
     table = Table1()
     for row in _rows(path):
         if row.tree is not None:
-            table.add(shape_of_tree(tree_from_json(row.tree)), row.provenance.labels)
+            table.add(shape_of_tree(tree_from_json(row.tree)), labels.get(row.id, ()))
         else:
             ids = tokenizer.encode_trusted(row.output or "")
             table.add(shape_of_context(read(ids, grammar, Limits()).context))
@@ -112,7 +114,7 @@ def _rows(path: Path) -> Iterator[_Row]:
                 row = _Row.model_validate_json(line)
             except ValidationError:
                 row = _Row()
-            if row.tree is None and row.output is None:
+            if row.tree is None and row.output is None and path.name != CURATION:
                 raise ValueError(f'{path}:{number}: need an object with "tree" or "output"')
             yield row
 

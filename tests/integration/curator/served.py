@@ -23,7 +23,13 @@ WIRES = (TeacherKind.OPENAI, TeacherKind.GEMINI)
 @contextmanager
 def teacher_server(behaviour: str = "valid=1", **options: object) -> Iterator[str]:
     """Its address, while it runs."""
-    command = [sys.executable, "-m", "tests.integration.curator.teacher_server", "--behaviour", behaviour]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.integration.curator.teacher_server",
+        "--behaviour",
+        behaviour,
+    ]
     for name, value in options.items():
         command += [f"--{name.replace('_', '-')}", str(value)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -3,7 +3,7 @@
 Its good answers are real ones: the rules teacher's, made from the material in the prompt. Which
 behaviour a question meets follows from its text and the seed, so a run can be repeated.
 
-    python -m tests.integration.curator.teacher_server --port 0 --behaviour valid=8,busy=1 --latency 0.01
+    python -m tests.integration.curator.teacher_server --behaviour valid=8,busy=1 --latency 0.01
 
 prints its address and serves until it is ended; `GET /calls` tells what was asked.
 """

@@ -45,7 +45,7 @@ def cases(rng: Random) -> tuple[str, str, str]:
         f"I need to look at where |x - {a}| takes its values.\n"
         f"Case 1: x is at least {a}. Then x - {a} is not negative. The distance is {k} * {b} = "
         f"{first}. This satisfies the condition.\n"
-        f"Case 2: x is less than {a}. Then {a} - x is positive. The distance is {k} * {b} = {first} "
+        f"Case 2: x is below {a}. Then {a} - x is positive. The distance is {k} * {b} = {first} "
         "here too, on the left side.\n"
         f"Case 3: x = {a + b}. The distance is {a + b} - {a} = {b}.\n\n"
         f"So the sum is {first} + {first} + {b} = {2 * first + b}.\n"

@@ -105,7 +105,7 @@ def objections(sample: Labelled) -> set[str]:
             found.add("content")
         if sibling_references(path):
             found.add("standalone")
-    if siblings_fault(paths, sample.given + " ".join(sample.rewrite.outlines)):
+    if siblings_fault(paths, set(values(sample.given + " ".join(sample.rewrite.outlines)))):
         found.add("numbers")
     if GRAMMAR.text_fault(sample.text):
         found.add("grammar")
@@ -118,7 +118,7 @@ def objections(sample: Labelled) -> set[str]:
 def refused_as_a_whole(sample: Labelled) -> bool:
     """Whether the pipeline would keep the sample out, for whatever reason."""
     try:
-        check_rewrite(sample.rewrite, sample.originals, sample.given)
+        check_rewrite(sample.rewrite, sample.originals, set(values(sample.given)))
     except Fault:
         return True
     return bool(objections(sample))
@@ -205,7 +205,9 @@ async def _clean(source: Source) -> Labelled | None:
         conclusion=str(node.conclusion[0]),
     )
     given = source.prompt + before
-    return _with(rewrite, Labelled("", originals, rewrite, given, "", source.reasoning), before, after)
+    return _with(
+        rewrite, Labelled("", originals, rewrite, given, "", source.reasoning), before, after
+    )
 
 
 def _with(rewrite: Rewrite, sample: Labelled, before: str, after: str) -> Labelled:
@@ -233,9 +235,7 @@ def _planted(
     if original is not None:
         originals[number] = original
     rewrite = sample.rewrite.model_copy(update={"paths": paths})
-    return replace(
-        sample, fault=fault, rewrite=rewrite, originals=tuple(originals), text=text
-    )
+    return replace(sample, fault=fault, rewrite=rewrite, originals=tuple(originals), text=text)
 
 
 def _drop_or_invent(sample: Labelled, rng: Random) -> Labelled | None:
@@ -266,14 +266,18 @@ def _borrow_number(sample: Labelled, rng: Random) -> Labelled | None:
     number = rng.randrange(1, len(sample.rewrite.paths))
     own = set(values(sample.given + sample.rewrite.paths[number] + sample.rewrite.outlines[number]))
     foreign = sorted(
-        value
-        for value in results(sample.rewrite.paths[number - 1]) - own
-        if float(value) >= 10
+        value for value in results(sample.rewrite.paths[number - 1]) - own if float(value) >= 10
     )
     if not foreign:
         return None
     use = rng.choice(
-        ("Adding {n} to this does not change the sign.", "Compare this with {n}.", "再加上{n}即可。", "Then {n} + 15 is larger.", "Its neighbour is {n}.")
+        (
+            "Adding {n} to this does not change the sign.",
+            "Compare this with {n}.",
+            "再加上{n}即可。",
+            "Then {n} + 15 is larger.",
+            "Its neighbour is {n}.",
+        )
     ).format(n=foreign[0])
     path = sample.rewrite.paths[number].rstrip() + " " + use + "\n"
     return _planted(sample, "numbers", number, path, path)

@@ -8,7 +8,7 @@ meaning: what they let pass, the likelihood of `independence` may show.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from multiverse_curator.answers import Rewrite
 from multiverse_curator.checks.content import compare
@@ -49,8 +49,8 @@ def sibling_references(text: str) -> list[str]:
     return [match.group() for match in _SIBLING.finditer(text)]
 
 
-def check_rewrite(answer: Rewrite, originals: Sequence[str], given: str) -> None:
-    """Fault at stage 5. `given` is what every path sees: the question, what stands before."""
+def check_rewrite(answer: Rewrite, originals: Sequence[str], given: Set[str]) -> None:
+    """Fault at stage 5. `given`: numbers that every path sees, in the question and before."""
     if len(originals) < 2:
         raise _fault("a group needs at least two paths")
     if not len(answer.outlines) == len(answer.paths) == len(originals):
@@ -62,11 +62,11 @@ def check_rewrite(answer: Rewrite, originals: Sequence[str], given: str) -> None
     for number, (path, original) in enumerate(zip(answer.paths, originals, strict=True), 1):
         if reason := path_fault(path, original, given):
             raise _fault(f"path {number}: {reason}")
-    if reason := siblings_fault(answer.paths, given + " ".join(answer.outlines)):
+    if reason := siblings_fault(answer.paths, given | set(values(" ".join(answer.outlines)))):
         raise _fault(reason)
     if not answer.conclusion.strip():
         raise _fault("the conclusion is empty")
-    known = {*values(given), *(number for text in originals for number in values(text))}
+    known = {*given, *(number for text in originals for number in values(text))}
     if new := [number for number in values(answer.conclusion) if number not in known]:
         raise _fault(f"the conclusion says {new[0]}, which no path does")
 
@@ -82,7 +82,7 @@ def check_outlines(outlines: Sequence[str]) -> None:
         raise _fault("two outlines are the same")
 
 
-def path_fault(path: str, original: str, given: str) -> str:
+def path_fault(path: str, original: str, given: Set[str]) -> str:
     """What is wrong with one rewritten path, or nothing."""
     if not path.strip():
         return "it is empty"
@@ -90,15 +90,15 @@ def path_fault(path: str, original: str, given: str) -> str:
         return f"{words[0]!r} points at another path"
     if reason := compare(original, path).fault(MAX_REWORDING):
         return reason
-    known = {*values(original), *values(given)}
-    if new := [number for number in values(path) if number not in known]:
+    known = set(values(original))
+    if new := [number for number in values(path) if number not in known and number not in given]:
         return f"the number {new[0]} is not in the original"
-    if lost := set(values(original)) - set(values(path)):
+    if lost := known - set(values(path)):
         return f"the number {min(lost)} of the original is missing"
     return ""
 
 
-def siblings_fault(paths: Sequence[str], given: str) -> str:
+def siblings_fault(paths: Sequence[str], given: Set[str]) -> str:
     """Numbers that a path can only have from a sibling."""
     for number, path in enumerate(paths, 1):
         for other, sibling in enumerate(paths, 1):

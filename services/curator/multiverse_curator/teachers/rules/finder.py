@@ -5,13 +5,13 @@ Must not know how teachers are asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from multiverse_curator.answers import Label
 from multiverse_curator.checks.standalone import sibling_references
-from multiverse_curator.computed import used_from
+from multiverse_curator.computed import used_from, values
 from multiverse_curator.teachers.rules.markers import (
     ALTERNATIVE,
     ASIDE,
@@ -59,25 +59,25 @@ class Run:
 
 def find(prompt: str, sentences: Sequence[str]) -> list[Run]:
     """Runs in order, apart from each other; with runs inside their parts, one level deep."""
-    found = _runs(prompt, sentences, 0, len(sentences))
+    asked = frozenset(values(prompt))
+    found = _runs(asked, sentences, 0, len(sentences))
     return [
-        replace(run, parts=tuple(_with_inner(prompt, sentences, part) for part in run.parts))
+        replace(run, parts=tuple(_with_inner(asked, sentences, part) for part in run.parts))
         for run in found
     ]
 
 
-def _with_inner(prompt: str, sentences: Sequence[str], part: Span) -> Span:
-    given = prompt + "".join(sentences[: part.start])
-    inner = _runs(given, sentences, part.start + 1, part.stop)
+def _with_inner(asked: Set[str], sentences: Sequence[str], part: Span) -> Span:
+    inner = _runs(asked, sentences, part.start + 1, part.stop)
     return replace(part, inner=inner[0]) if inner else part
 
 
-def _runs(prompt: str, sentences: Sequence[str], start: int, stop: int) -> list[Run]:
+def _runs(asked: Set[str], sentences: Sequence[str], start: int, stop: int) -> list[Run]:
     runs: list[Run] = []
     at = start
     while at < stop:
         run = _marked_run(sentences, at, start, stop) or _repeated_run(sentences, at, stop)
-        kept = run and _independent(prompt, sentences, run)
+        kept = run and _independent(asked, sentences, run)
         if kept and (not runs or runs[-1].stop <= kept.start):
             runs.append(kept)
             at = kept.stop
@@ -165,9 +165,11 @@ def _repeated_run(sentences: Sequence[str], at: int, stop: int) -> Run | None:
     return Run(REPEATED, Label.COLLECTIVE, tuple(Span(n, n + 1) for n in range(at, end)))
 
 
-def _independent(prompt: str, sentences: Sequence[str], run: Run) -> Run | None:
+def _independent(asked: Set[str], sentences: Sequence[str], run: Run) -> Run | None:
     """The longest stretch of parts none of which uses another; None if that is one part."""
-    given = prompt + ("" if run.kind == REPEATED else "".join(sentences[: run.start]))
+    given = set(asked)
+    if run.kind != REPEATED:  # lines of one chain look alike, and its first lines stand before
+        given.update(values("".join(sentences[: run.start])))
     texts = ["".join(sentences[part.start : part.stop]) for part in run.parts]
     best: tuple[int, int] = (0, 0)
     low = 0
@@ -187,5 +189,5 @@ def _independent(prompt: str, sentences: Sequence[str], run: Run) -> Run | None:
     return replace(run, parts=run.parts[best[0] : best[1]])
 
 
-def _uses(text: str, sibling: str, given: str) -> bool:
+def _uses(text: str, sibling: str, given: Set[str]) -> bool:
     return bool(used_from(sibling, text, given, SMALLEST_TOLD))
