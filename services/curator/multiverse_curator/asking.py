@@ -143,23 +143,29 @@ class Asking:
         except TeacherError as error:
             note = f"{type(error).__name__}: {error}"
             self._book(
-                call, CallState.FAILED, error.spent.input_tokens, error.spent.output_tokens, note
+                call,
+                key,
+                CallState.FAILED,
+                error.spent.input_tokens,
+                error.spent.output_tokens,
+                note,
             )
             raise
         except BaseException:
-            self._book(call, CallState.LOST, 0, 0, "cancelled")
+            self._book(call, key, CallState.LOST, 0, 0, "cancelled")
             raise
         finally:
             self._reserved -= most
         spent = reply.spent
         self._book(
-            call, CallState.ANSWERED, spent.input_tokens, spent.output_tokens, text=reply.text
+            call, key, CallState.ANSWERED, spent.input_tokens, spent.output_tokens, text=reply.text
         )
         return reply
 
     def _book(
         self,
         call: int,
+        key: str,
         state: CallState,
         input_tokens: int,
         output_tokens: int,
@@ -169,7 +175,7 @@ class Asking:
         cost = self._terms.price.of(input_tokens, output_tokens)
         self._spent += cost
         self._store.end_call(
-            call, state, spent=(input_tokens, output_tokens), cost=cost, note=note, text=text
+            call, key, state, spent=(input_tokens, output_tokens), cost=cost, note=note, text=text
         )
 
 

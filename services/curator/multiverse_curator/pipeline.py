@@ -110,13 +110,14 @@ class Pipeline:
         if not source.reasoning.strip():
             return self._end(row, State.SEQUENTIAL, "the reasoning is empty")
         ask = self._asking.of(row.id, row.tries)
+        complaint = row.complaint if row.sent_back_to == stage else ""
         output: Any
         if stage is Stage.SUMMARY:
-            summary = await stages.summarise(source, sentences, ask, row.complaint)
+            summary = await stages.summarise(source, sentences, ask, complaint)
             output = summary.model_dump()
         elif stage is Stage.GROUPS:
             summary = Summary.model_validate(row.outputs[Stage.SUMMARY])
-            groups = await stages.group(source, sentences, summary, ask, row.complaint)
+            groups = await stages.group(source, sentences, summary, ask, complaint)
             build(summary, groups)
             output = groups.model_dump(mode="json")
         elif stage is Stage.STRUCTURE:
@@ -125,10 +126,10 @@ class Pipeline:
                 return self._end(row, State.SEQUENTIAL, "no parallel steps")
             output = list(leaves(build(summary, groups)))
         elif stage is Stage.REFILL:
-            output = await self._refill(row, sentences, ask)
+            output = await self._refill(row, sentences, ask, complaint)
         elif stage is Stage.REWRITE:
             draft = _draft(row, sentences)
-            tree = await stages.rewrite(source, draft, ask, row.complaint)
+            tree = await stages.rewrite(source, draft, ask, complaint)
             output = tree_to_json(tree)
             if reason := self._rules.grammar.tree_fault(tree):
                 raise Fault(Stage.REWRITE, reason)
@@ -137,10 +138,10 @@ class Pipeline:
         self._store.save(row.id, stage, output)
         return State.PENDING
 
-    async def _refill(self, row: Row, sentences: list[str], ask: Ask) -> Any:
+    async def _refill(self, row: Row, sentences: list[str], ask: Ask, complaint: str) -> Any:
         summary, groups = _answers(row)
         skeleton = build(summary, groups)
-        refill = await stages.refill(row.source, sentences, summary, skeleton, ask, row.complaint)
+        refill = await stages.refill(row.source, sentences, summary, skeleton, ask, complaint)
         rebuilt = linear(fill(skeleton, refill, sentences))
         if reason := compare(row.source.reasoning, rebuilt).fault(self._rules.max_distance):
             raise Fault(Stage.REFILL, reason)

@@ -63,7 +63,8 @@ samples = Table(
     Column("reason", Text, nullable=False, default=""),
     Column("failed_stage", String(16), nullable=False, default=""),
     Column("tries", JSON, nullable=False, default=dict),  # by stage: how often sent back to it
-    Column("complaint", Text, nullable=False, default=""),  # what the next try has to mend
+    Column("sent_back_to", String(16), nullable=False, default=""),
+    Column("complaint", Text, nullable=False, default=""),  # what that stage has to mend
     Column("result", JSON),
     Index("samples_by_state", "state", "id"),
 )
@@ -112,6 +113,7 @@ class Sample:
     source: Source
     state: State
     tries: dict[str, int]
+    sent_back_to: str
     complaint: str
     reason: str
     failed_stage: str
@@ -172,6 +174,7 @@ class Store:
             Source.model_validate(row.source),
             State(row.state),
             row.tries,
+            row.sent_back_to,
             row.complaint,
             row.reason,
             row.failed_stage,
@@ -183,10 +186,9 @@ class Store:
         """The stage is done; a second time changes nothing."""
         with self._engine.begin() as db:
             at = (outputs.c.sample == sample_id) & (outputs.c.stage == stage.value)
-            if db.scalar(select(func.count()).select_from(outputs).where(at)):
-                return
-            db.execute(outputs.insert().values(sample=sample_id, stage=stage.value, output=output))
-            db.execute(update(samples).where(samples.c.id == sample_id).values(complaint=""))
+            if db.scalar(select(outputs.c.stage).where(at)) is None:
+                row = {"sample": sample_id, "stage": stage.value, "output": output}
+                db.execute(outputs.insert(), row)
 
     def send_back(self, sample_id: int, stage: Stage, complaint: str) -> None:
         """Forget the outputs from `stage` on; the next try of it hears the complaint."""
@@ -199,7 +201,7 @@ class Store:
             db.execute(
                 update(samples)
                 .where(samples.c.id == sample_id)
-                .values(tries=tries, complaint=complaint)
+                .values(tries=tries, complaint=complaint, sent_back_to=stage.value)
             )
 
     def finish(
@@ -230,6 +232,7 @@ class Store:
     def end_call(
         self,
         call: int,
+        key: str,
         state: CallState,
         *,
         spent: tuple[int, int] = (0, 0),
@@ -243,7 +246,6 @@ class Store:
             tokens = {"input_tokens": spent[0], "output_tokens": spent[1]}
             db.execute(update(calls).where(calls.c.id == call).values(**booked, **tokens))
             if text is not None:
-                key = db.scalar(select(calls.c.key).where(calls.c.id == call))
                 db.execute(answers.insert().values(key=key, call=call, text=text))
 
     def book_lost(self) -> int:

@@ -24,7 +24,7 @@ from multiverse_shared.tree import linearise
 from tests.unit.curator.generated import generated
 
 OUTPUTS = Path(__file__).parents[2] / "data" / "multiverse_outputs.jsonl.gz"
-COUNTS_OF_12 = (12, 0, 0)
+COUNTS_OF_12 = (12, 7, 76)
 
 
 def call(*arguments: str) -> dict[str, object]:
