@@ -15,7 +15,7 @@ import hashlib
 import json
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from multiverse_curator.answers import Answer
 from multiverse_curator.faults import Fault
 from multiverse_curator.pace import Pace
-from multiverse_curator.store import CallState, Store
+from multiverse_curator.store import CallState, Complaint, Store
 from multiverse_curator.teachers.contract import (
     Question,
     Reply,
@@ -92,11 +92,14 @@ class Asking:
         self._spent = store.spent()
         self._reserved = 0.0  # what the calls in flight may cost at most
 
-    def of(self, sample_id: int, tries: dict[str, int]) -> Ask:
-        """Questions for one sample; `tries` make a new question of one that is asked again."""
+    def of(self, sample_id: int, complaints: dict[str, Complaint]) -> Ask:
+        """Questions for one sample. One that was complained about is a new question."""
 
         async def ask(question: Question, schema: type[A]) -> A:
-            key = self._key(question, sample_id, tries)
+            names = (f"{question.stage.value}/{name}" for name in (question.name, ""))
+            heard = next((complaints[name] for name in names if name in complaints), Complaint())
+            question = replace(question, complaint=heard.text)
+            key = self._key(question, sample_id, heard.number)
             text = self._store.stored_answer(key)
             if text is None:
                 text = await self._answer(question, sample_id, key)
@@ -104,9 +107,10 @@ class Asking:
 
         return ask
 
-    def _key(self, question: Question, sample_id: int, tries: dict[str, int]) -> str:
-        what = [self.teacher.name, sample_id, tries, question.stage, question.name, question.prompt]
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+    def _key(self, question: Question, sample_id: int, complaint: int) -> str:
+        what = [self.teacher.name, sample_id, complaint, question.stage, question.name]
+        what.append(question.prompt)
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
     async def _answer(self, question: Question, sample_id: int, key: str) -> str:
         limit = self._terms.max_output_tokens
@@ -187,4 +191,5 @@ def _parsed(text: str, question: Question, schema: type[A]) -> A:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the whole"
-        raise Fault(question.stage, f"{where}: {first['msg']}") from None
+        reason = f"{where}: {first['msg']}"
+        raise Fault(question.stage, reason, question.name) from None

@@ -20,9 +20,13 @@ STAGES = tuple(Stage)
 
 
 class Fault(Exception):
-    """An answer breaks a rule: the sample goes back to `stage`, which hears the reason."""
+    """An answer breaks a rule: the sample goes back to `stage`, which hears the reason.
 
-    def __init__(self, stage: Stage, reason: str) -> None:
+    `name` is that of the question at fault, where the stage asks several.
+    """
+
+    def __init__(self, stage: Stage, reason: str, name: str = "") -> None:
         super().__init__(reason)
         self.stage = stage
         self.reason = reason
+        self.name = name

@@ -98,7 +98,7 @@ class Pipeline:
             if row.tries.get(fault.stage, 0) + 1 >= self._rules.tries:
                 self._store.finish(sample_id, State.DEAD, reason=fault.reason, stage=fault.stage)
                 return State.DEAD
-            self._store.send_back(sample_id, fault.stage, fault.reason)
+            self._store.send_back(sample_id, fault.stage, fault.name, fault.reason)
             return State.PENDING
         except (TeacherRefused, TeacherTruncated, TeacherBusy, TeacherUnavailable) as error:
             reason = f"{type(error).__name__}: {error}"
@@ -109,15 +109,14 @@ class Pipeline:
         source, sentences = row.source, split(row.source.reasoning)
         if not source.reasoning.strip():
             return self._end(row, State.SEQUENTIAL, "the reasoning is empty")
-        ask = self._asking.of(row.id, row.tries)
-        complaint = row.complaint if row.sent_back_to == stage else ""
+        ask = self._asking.of(row.id, row.complaints)
         output: Any
         if stage is Stage.SUMMARY:
-            summary = await stages.summarise(source, sentences, ask, complaint)
+            summary = await stages.summarise(source, sentences, ask)
             output = summary.model_dump()
         elif stage is Stage.GROUPS:
             summary = Summary.model_validate(row.outputs[Stage.SUMMARY])
-            groups = await stages.group(source, sentences, summary, ask, complaint)
+            groups = await stages.group(source, sentences, summary, ask)
             build(summary, groups)
             output = groups.model_dump(mode="json")
         elif stage is Stage.STRUCTURE:
@@ -126,10 +125,10 @@ class Pipeline:
                 return self._end(row, State.SEQUENTIAL, "no parallel steps")
             output = list(leaves(build(summary, groups)))
         elif stage is Stage.REFILL:
-            output = await self._refill(row, sentences, ask, complaint)
+            output = await self._refill(row, sentences, ask)
         elif stage is Stage.REWRITE:
             draft = _draft(row, sentences)
-            tree = await stages.rewrite(source, draft, ask, complaint)
+            tree = await stages.rewrite(source, draft, ask)
             output = tree_to_json(tree)
             if reason := self._rules.grammar.tree_fault(tree):
                 raise Fault(Stage.REWRITE, reason)
@@ -138,10 +137,10 @@ class Pipeline:
         self._store.save(row.id, stage, output)
         return State.PENDING
 
-    async def _refill(self, row: Row, sentences: list[str], ask: Ask, complaint: str) -> Any:
+    async def _refill(self, row: Row, sentences: list[str], ask: Ask) -> Any:
         summary, groups = _answers(row)
         skeleton = build(summary, groups)
-        refill = await stages.refill(row.source, sentences, summary, skeleton, ask, complaint)
+        refill = await stages.refill(row.source, sentences, summary, skeleton, ask)
         rebuilt = linear(fill(skeleton, refill, sentences))
         if reason := compare(row.source.reasoning, rebuilt).fault(self._rules.max_distance):
             raise Fault(Stage.REFILL, reason)

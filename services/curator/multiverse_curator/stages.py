@@ -24,21 +24,17 @@ from multiverse_shared.encode import TextBlock, TextTree
 _MARKER = re.compile(r"\[\[fork (\d+)\]\]")
 
 
-async def summarise(
-    source: Source, sentences: Sequence[str], ask: Ask, complaint: str = ""
-) -> Summary:
+async def summarise(source: Source, sentences: Sequence[str], ask: Ask) -> Summary:
     """Stage 1. No input is too short: one step is a summary."""
     data = material.SummaryMaterial(question=source.prompt, sentences=list(sentences))
-    question = Question(Stage.SUMMARY, "", material.SUMMARY, data, Summary, complaint)
+    question = Question(Stage.SUMMARY, "", material.SUMMARY, data, Summary)
     return await ask(question, Summary)
 
 
-async def group(
-    source: Source, sentences: Sequence[str], summary: Summary, ask: Ask, complaint: str = ""
-) -> Groups:
+async def group(source: Source, sentences: Sequence[str], summary: Summary, ask: Ask) -> Groups:
     """Stage 2. Whether the groups are allowed is for `structure.build` to say."""
     data = material.GroupsMaterial(question=source.prompt, sentences=list(sentences), steps=summary)
-    return await ask(Question(Stage.GROUPS, "", material.GROUPS, data, Groups, complaint), Groups)
+    return await ask(Question(Stage.GROUPS, "", material.GROUPS, data, Groups), Groups)
 
 
 async def refill(
@@ -47,7 +43,6 @@ async def refill(
     summary: Summary,
     skeleton: Skeleton,
     ask: Ask,
-    complaint: str = "",
 ) -> Refill:
     """Stage 4. Sentences are named, not repeated: the words cannot change."""
     steps: dict[str, str] = {}
@@ -60,20 +55,19 @@ async def refill(
         steps=steps,
         leaves=list(leaves(skeleton)),
     )
-    return await ask(Question(Stage.REFILL, "", material.REFILL, data, Refill, complaint), Refill)
+    return await ask(Question(Stage.REFILL, "", material.REFILL, data, Refill), Refill)
 
 
-async def rewrite(source: Source, draft: Draft, ask: Ask, complaint: str = "") -> TextTree:
+async def rewrite(source: Source, draft: Draft, ask: Ask) -> TextTree:
     """Stage 5: every fork becomes a block, inner ones first. One question per fork."""
     given = set(values(source.prompt))
-    return await _Rewriting(source, ask, complaint).tree(draft, "", given, "0")
+    return await _Rewriting(source, ask).tree(draft, "", given, "0")
 
 
 class _Rewriting:
-    def __init__(self, source: Source, ask: Ask, complaint: str) -> None:
+    def __init__(self, source: Source, ask: Ask) -> None:
         self._source = source
         self._ask = ask
-        self._complaint = complaint
 
     async def tree(self, draft: Draft, before: str, given: set[str], place: str) -> TextTree:
         """`before` is the end of what stands before the draft, `given` all numbers there."""
@@ -100,12 +94,15 @@ class _Rewriting:
             label=fork.label,
             paths=texts,
         )
-        question = Question(Stage.REWRITE, place, material.REWRITE, data, Rewrite, self._complaint)
+        question = Question(Stage.REWRITE, place, material.REWRITE, data, Rewrite)
         answer = await self._ask(question, Rewrite)
-        check_rewrite(answer, texts, given)
-        paths = tuple(
-            _unmarked(text, member) for text, member in zip(answer.paths, members, strict=True)
-        )
+        try:
+            check_rewrite(answer, texts, given)
+            paths = tuple(
+                _unmarked(text, member) for text, member in zip(answer.paths, members, strict=True)
+            )
+        except Fault as fault:
+            raise Fault(fault.stage, fault.reason, place) from None
         outlines = tuple(outline.strip() for outline in answer.outlines)
         return TextBlock(outlines, paths, (answer.conclusion,))
 

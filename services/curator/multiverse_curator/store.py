@@ -63,8 +63,7 @@ samples = Table(
     Column("reason", Text, nullable=False, default=""),
     Column("failed_stage", String(16), nullable=False, default=""),
     Column("tries", JSON, nullable=False, default=dict),  # by stage: how often sent back to it
-    Column("sent_back_to", String(16), nullable=False, default=""),
-    Column("complaint", Text, nullable=False, default=""),  # what that stage has to mend
+    Column("complaints", JSON, nullable=False, default=dict),  # by question: what to mend
     Column("result", JSON),
     Index("samples_by_state", "state", "id"),
 )
@@ -108,13 +107,20 @@ broken_rows = Table(
 
 
 @dataclass(frozen=True, slots=True)
+class Complaint:
+    """What a question has to mend, and how often it was complained about."""
+
+    text: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     id: int
     source: Source
     state: State
     tries: dict[str, int]
-    sent_back_to: str
-    complaint: str
+    complaints: dict[str, Complaint]
     reason: str
     failed_stage: str
     result: dict[str, Any] | None
@@ -174,8 +180,7 @@ class Store:
             Source.model_validate(row.source),
             State(row.state),
             row.tries,
-            row.sent_back_to,
-            row.complaint,
+            {name: Complaint(*heard) for name, heard in row.complaints.items()},
             row.reason,
             row.failed_stage,
             row.result,
@@ -190,19 +195,27 @@ class Store:
                 row = {"sample": sample_id, "stage": stage.value, "output": output}
                 db.execute(outputs.insert(), row)
 
-    def send_back(self, sample_id: int, stage: Stage, complaint: str) -> None:
-        """Forget the outputs from `stage` on; the next try of it hears the complaint."""
+    def send_back(self, sample_id: int, stage: Stage, question: str, complaint: str) -> None:
+        """Forget the outputs from `stage` on, and complaints about later stages.
+
+        The next try of that question of the stage hears the complaint.
+        """
         later = [name.value for name in STAGES[STAGES.index(stage) :]]
+        at = samples.c.id == sample_id
         with self._engine.begin() as db:
-            old = db.scalar(select(samples.c.tries).where(samples.c.id == sample_id)) or {}
-            tries = {**old, stage.value: old.get(stage.value, 0) + 1}
-            at = (outputs.c.sample == sample_id) & outputs.c.stage.in_(later)
-            db.execute(delete(outputs).where(at))
-            db.execute(
-                update(samples)
-                .where(samples.c.id == sample_id)
-                .values(tries=tries, complaint=complaint, sent_back_to=stage.value)
-            )
+            row = db.execute(select(samples.c.tries, samples.c.complaints).where(at)).one()
+            tries = {**row.tries, stage.value: row.tries.get(stage.value, 0) + 1}
+            complaints = {
+                name: text
+                for name, text in row.complaints.items()
+                if name.split("/")[0] not in later[1:]
+            }
+            name = f"{stage.value}/{question}"
+            number = row.complaints.get(name, ("", 0))[1] + 1
+            complaints[name] = (complaint, number)
+            made = (outputs.c.sample == sample_id) & outputs.c.stage.in_(later)
+            db.execute(delete(outputs).where(made))
+            db.execute(update(samples).where(at).values(tries=tries, complaints=complaints))
 
     def finish(
         self,
