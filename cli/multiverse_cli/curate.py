@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from multiverse_cli.api import ApiError
+from multiverse_cli.errors import InputError
 
 if TYPE_CHECKING:
     from multiverse_curator.asking import Terms
@@ -195,11 +195,11 @@ def _curator() -> Iterator[None]:
     try:
         from multiverse_curator.teachers.contract import TeacherError
     except ImportError as error:
-        raise ApiError(f"{error}; install `multiverse-cli[curate]`") from None
+        raise InputError(f"{error}; install `multiverse-cli[curate]`") from None
     try:
         yield
     except (TeacherError, ValueError) as error:
-        raise ApiError(str(error)) from None
+        raise InputError(str(error)) from None
 
 
 @contextmanager
@@ -211,7 +211,7 @@ def _opened(path: Path) -> Iterator[Store]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ApiError(f"another process works on {path}; wait for it") from None
+            raise InputError(f"another process works on {path}; wait for it") from None
         store = Store(f"sqlite:///{path}")
         try:
             yield store

@@ -19,7 +19,7 @@ class Source(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    id: str = ""
+    id: str = Field("", max_length=200)
     prompt: str = Field(min_length=1)
     reasoning: str
     answer: str | None = None

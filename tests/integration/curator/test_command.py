@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 from typer.testing import CliRunner
 
-from multiverse_cli.api import ApiError
+from multiverse_cli.errors import InputError
 from multiverse_cli.main import app
 from multiverse_curator.sample import paths_only, tree_from_json
 from multiverse_shared.characters import CharacterTokenizer
@@ -118,14 +118,14 @@ def test_stats_counts_the_blocks_of_recorded_outputs(tmp_path: Path) -> None:
 
 def test_stats_names_the_line_at_fault(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"output": "a"}\n{"put": 1}\n', "utf-8")
-    with pytest.raises(ApiError, match=r"x.jsonl:2: need an object"):
+    with pytest.raises(InputError, match=r"x.jsonl:2: need an object"):
         CliRunner().invoke(
             app, ["curate", "stats", str(tmp_path / "x.jsonl")], catch_exceptions=False
         )
 
 
 def test_a_teacher_without_a_model_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ApiError, match="needs a model name"):
+    with pytest.raises(InputError, match="needs a model name"):
         CliRunner().invoke(
             app,
             ["curate", "run", "--store", str(tmp_path / "x.db"), "--teacher", "gemini"],
