@@ -39,8 +39,5 @@ def split(text: str) -> list[str]:
             sentences.append(text[begun : piece.end()])
             begun = piece.end()
     if begun < len(text):
-        if text[begun:].strip() or not sentences:
-            sentences.append(text[begun:])
-        else:
-            sentences[-1] += text[begun:]
+        sentences.append(text[begun:])
     return sentences

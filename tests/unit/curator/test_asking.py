@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from multiverse_curator.answers import Rewrite
+from multiverse_curator.answers import Label, Rewrite
 from multiverse_curator.asking import Asking, Terms
+from multiverse_curator.faults import Stage
+from multiverse_curator.material import RewriteMaterial
 from multiverse_curator.pace import LocalPace
 from multiverse_curator.pipeline import Pipeline, Rules
 from multiverse_curator.source import Source
-from multiverse_curator.store import CallState, State, Store
+from multiverse_curator.store import CallState, Complaint, State, Store
 from multiverse_curator.teachers.contract import Question, Reply, Spent, TeacherBusy
 from multiverse_curator.teachers.rules import RulesTeacher
 
@@ -26,16 +28,17 @@ TWO_FORKS = (
 class Counting(RulesTeacher):
     """Rules, except that one question is answered badly until it hears a complaint."""
 
-    def __init__(self, spoilt: str = "") -> None:
+    def __init__(self, spoilt: str = "", *, stubborn: bool = False) -> None:
         self.asked: Counter[str] = Counter()
         self.heard: list[str] = []
         self._spoilt = spoilt
+        self._stubborn = stubborn
 
     async def answer(self, question: Question, max_output_tokens: int) -> Reply:
         name = f"{question.stage.value}/{question.name}"
         self.asked[name] += 1
         self.heard += [question.complaint] if question.complaint else []
-        if name == self._spoilt and not question.complaint:
+        if name == self._spoilt and (self._stubborn or not question.complaint):
             bad = Rewrite(outlines=["same", "same"], paths=["a", "b"], conclusion="c")
             return Reply(bad.model_dump_json(), Spent())
         return await super().answer(question, max_output_tokens)
@@ -84,6 +87,28 @@ async def test_only_the_question_at_fault_is_asked_again(store: Store) -> None:
     }
     assert teacher.heard == ["two outlines are the same"]
     assert store.sample(1).tries == {"rewrite": 1}
+
+
+async def test_a_question_that_is_never_answered_well_is_asked_three_times(store: Store) -> None:
+    teacher = Counting("refill/", stubborn=True)
+    assert await pipeline(store, teacher).finish(1) is State.DEAD
+    assert teacher.asked["refill/"] == 3
+    assert store.sample(1).failed_stage == "refill"
+
+
+async def test_a_complaint_about_a_whole_stage_is_heard_by_all_its_questions(store: Store) -> None:
+    teacher = Counting()
+    asking = Asking(teacher, store, LocalPace(None, None), Terms())
+    ask = asking.of(1, {"rewrite/": Complaint("the answer changed", 1)})
+    data = RewriteMaterial(question="?", before="", label=Label.COLLECTIVE, paths=["a.", "b."])
+    for name in ("0.0", "0.2"):
+        await ask(Question(Stage.REWRITE, name, "", data, Rewrite), Rewrite)
+    assert teacher.heard == ["the answer changed"] * 2
+
+
+def test_ids_come_once_each_whatever_the_size_of_a_page(store: Store) -> None:
+    store.add([Source(id=str(n), prompt="?", reasoning="x") for n in range(9)])
+    assert list(store.ids(State.PENDING, page=3)) == list(range(1, 11))
 
 
 async def test_each_stage_is_done_once_however_often_it_is_delivered(store: Store) -> None:
