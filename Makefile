@@ -21,6 +21,14 @@ LEAVING ?= 4
 BATCH_TOKENS ?= 128
 SILENCE ?= 60
 BRANCHES ?= 300
+SAMPLES ?= 500
+IN_FLIGHT ?= 64
+TEACHER_S ?= 2
+MEMORY_SAMPLES ?= 20000
+WIRE ?= openai
+GENERATED ?= 2000
+MEASURED ?= 200
+LABELLED ?= 400
 BENCH_TYPES ?= q8_0 f16
 BENCH_ARGS ?= --threads 1
 ROWS ?= 16
@@ -44,7 +52,7 @@ PATHS ?= 8
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router soak pressure long-context train-tiny train-vectors bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo soak pressure long-context train-tiny train-vectors bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -135,6 +143,16 @@ pressure: setup-all ## forking requests in a pool of 1.2 times the largest: same
 
 long-context: setup-all ## a long prompt with many paths: seconds and peak memory (PROMPT_TOKENS, PATHS)
 	@$(BIN)/python -m tests.reliability.long_context --prompt-tokens $(PROMPT_TOKENS) --paths $(PATHS)
+
+bench-curate: setup-all ## samples in flight against one, teachers that misbehave, memory (SAMPLES, IN_FLIGHT, TEACHER_S, WIRE, MEMORY_SAMPLES)
+	@$(BIN)/python -m tests.bench.curate --samples $(SAMPLES) --in-flight $(IN_FLIGHT) --latency $(TEACHER_S) --wire $(WIRE) --memory-samples $(MEMORY_SAMPLES)
+
+bench-checks: setup-all ## precision and recall of the curator's checks on planted faults (LABELLED, SEED)
+	@$(BIN)/python -m tests.bench.curate_checks --samples $(LABELLED) --seed $(SEED)
+
+curate-demo: setup-all ## recorded and generated reasoning through all stages, without a model (GENERATED, MEASURED, SEED; SmolLM2 is fetched)
+	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
+	@$(BIN)/python -m tests.bench.curate_demo --generated $(GENERATED) --measured $(MEASURED) --seed $(SEED)
 
 train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
 	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)

@@ -1,0 +1,1 @@
+"""Teachers: whoever answers the questions of the stages."""
