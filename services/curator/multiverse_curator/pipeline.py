@@ -166,6 +166,20 @@ class Pipeline:
                 Stage.GROUPS,
                 f"a path gains {worst:.3f} nats per token from its siblings: it depends on them",
             )
+        sample = self._sample(row, draft, tree, leaning, answer=was)
+        self._store.finish(row.id, State.CONVERTED, result=sample.model_dump(mode="json"))
+        return State.CONVERTED
+
+    def _sample(
+        self,
+        row: Row,
+        draft: Draft,
+        tree: TextTree,
+        leaning: list[dict[str, Any]],
+        answer: str | None,
+    ) -> Sample:
+        """`answer`: the one that the reasoning says, if it does."""
+        source, rules = row.source, self._rules
         usage = rules.grammar.usage(tree)
         curation = Curation(
             labels=[fork.label.value for fork in forks(draft)],
@@ -173,24 +187,22 @@ class Pipeline:
             distance=round(distance(source.reasoning, linear(draft)), 6),
             rewording=round(distance(linear(draft), paths_only(tree)), 6),
             parallelism=round(usage.parallelism, 4),
-            answer_checked=bool(was),
+            answer_checked=bool(answer),
             independence=leaning,
             independence_model=rules.independence.name if rules.independence else None,
         )
-        sample = Sample(
+        return Sample(
             id=source.key,
             prompt=source.prompt,
             reasoning=source.reasoning,
             tree=tree_to_json(tree),
-            answer=source.answer or was,
+            answer=source.answer or answer,
             dialect=rules.dialect,
             provenance=Provenance(
                 source=source.origin, teacher=self._asking.teacher.name, licence=source.licence
             ),
             curation=curation,
         )
-        self._store.finish(row.id, State.CONVERTED, result=sample.model_dump(mode="json"))
-        return State.CONVERTED
 
     def _end(self, row: Row, state: State, reason: str) -> State:
         self._store.finish(row.id, state, reason=reason)
