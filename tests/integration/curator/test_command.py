@@ -21,6 +21,7 @@ from multiverse_shared.grammar import Grammar
 from multiverse_shared.limits import Limits
 from multiverse_shared.reader import read
 from multiverse_shared.tree import linearise
+from multiverse_trainer.data.record import parse_record
 from tests.unit.curator.generated import generated
 
 OUTPUTS = Path(__file__).parents[2] / "data" / "multiverse_outputs.jsonl.gz"
@@ -50,7 +51,7 @@ def test_broken_rows_are_lost_alone(curated: tuple[Path, dict[str, object]]) -> 
     assert told["cost"] == 0
 
 
-def test_exported_trees_are_answers_of_the_dialect(
+def test_exported_trees_are_answers_of_the_dialect_that_the_trainer_takes(
     curated: tuple[Path, dict[str, object]], tmp_path: Path
 ) -> None:
     store, told = curated
@@ -64,7 +65,7 @@ def test_exported_trees_are_answers_of_the_dialect(
         assert len(lines) == card["rows"][half] > 0  # type: ignore[index]
         for row in map(json.loads, lines):
             ids.append(row["id"])
-            tree = tree_from_json(row["tree"])
+            assert parse_record(row).text_tree == (tree := tree_from_json(row["tree"]))
             source = originals[row["id"]]
             assert read(linearise(encode(tree, grammar)), grammar, Limits()).irregular == {}
             assert row["reasoning"] == source.reasoning == paths_only(tree)
