@@ -43,6 +43,7 @@ ROUNDS ?= 3
 SMG ?= 1.13.0
 SEED ?= 20261129
 TOKENS ?= 12000000
+STEPS ?= 200
 REQUESTS ?= 1000
 CANCELLED ?= 300
 PRESSED ?= 16
@@ -52,7 +53,7 @@ PATHS ?= 8
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo soak pressure long-context train-tiny train-vectors bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo soak pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -162,3 +163,7 @@ train-vectors: setup-all ## logits, loss and gradients of Multiverse Attention a
 
 bench-attention: setup-all ## mask and positions against a dense float mask, and a step against causal attention (SEED)
 	@$(BIN)/python -m tests.bench.attention_bench --seed $(SEED)
+
+train-smollm2: setup-all ## train SmolLM2-135M on generated tasks, on the CPU: losses of both renderings before and after (STEPS; SmolLM2 is fetched)
+	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
+	@$(BIN)/python -m tests.bench.train_smollm2 --out $$(mktemp -d) --steps $(STEPS)

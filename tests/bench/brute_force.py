@@ -76,7 +76,7 @@ class BruteForce:
         ]
         said = next((end.said for end in reversed(ends) if end.size > state.size), state.said)
         at = (state.at if top is None else top) + block.join_offset
-        return State(layers, at, said), top if top is None else at
+        return State(layers, at, said), top
 
     def _linear(self, block: Block, state: State) -> tuple[State, int | None]:
         """Each path alone; then, if the block is closed, its plain text."""
