@@ -29,11 +29,9 @@ class EventQueue(Generic[T]):
         self._writers -= 1
         self._news.set()
 
-    def ready(self) -> list[T]:
-        """All that can be had without waiting; it is taken out."""
-        events = list(self._events)
-        self._events.clear()
-        return events
+    def ready(self, most: int) -> list[T]:
+        """What can be had without waiting, up to so many; it is taken out."""
+        return [self._events.popleft() for _ in range(min(most, len(self._events)))]
 
     def __aiter__(self) -> EventQueue[T]:
         return self

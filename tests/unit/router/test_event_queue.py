@@ -46,8 +46,9 @@ async def test_what_is_ready_is_taken_at_once_and_only_once() -> None:
     for number in (1, 2, 3):
         queue.put(text(number))
     assert await anext(queue) == text(1)
-    assert queue.ready() == [text(2), text(3)]
-    assert queue.ready() == []
+    assert queue.ready(1) == [text(2)]
+    assert queue.ready(9) == [text(3)]
+    assert queue.ready(9) == []
     queue.put(text(4))
     assert await anext(queue) == text(4)
 

@@ -58,12 +58,18 @@ async def generate_request(
     )
 
 
+EVENTS_AT_ONCE = 16
+
+
 async def _events(answers: Answers, wanted: AnswerRequest) -> AsyncIterator[str]:
-    """Server-sent events; those that are there at once (of paths of one step) in one piece."""
+    """Server-sent events; those that are there at once (of paths of one step) in one piece.
+
+    A piece has an end, or a reader that stalls in a long one would not be noticed.
+    """
     sequence = itertools.count()
     async with answers.answer(wanted) as events:
         async for first in events:
-            told = [first, *events.ready()]
+            told = [first, *events.ready(EVENTS_AT_ONCE - 1)]
             yield "".join(sse(event_json(event, next(sequence)), event.type) for event in told)
 
 
