@@ -1,0 +1,49 @@
+"""The policies by name, as settings give them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from multiverse_router.placement.least_load import LeastLoad
+from multiverse_router.placement.policy import Policy, RootPolicy, SiblingPolicy
+from multiverse_router.placement.prefix_affinity import PrefixAffinity
+from multiverse_router.placement.round_robin import RoundRobin
+from multiverse_router.placement.siblings import Local, Spread
+
+
+class Roots(StrEnum):
+    """Where a request starts."""
+
+    ROUND_ROBIN = "round_robin"
+    LEAST_LOAD = "least_load"
+    PREFIX_AFFINITY = "prefix_affinity"
+
+
+class Siblings(StrEnum):
+    """Where the paths of a fork run."""
+
+    LOCAL = "local"
+    SPREAD = "spread"
+
+
+def policy(roots: Roots, siblings: Siblings, seed: int = 0) -> Policy:
+    """A policy; one for each fleet, since it may have state."""
+    return Policy(_roots(roots, seed), _siblings(siblings, seed))
+
+
+def _roots(name: Roots, seed: int) -> RootPolicy:
+    match name:
+        case Roots.ROUND_ROBIN:
+            return RoundRobin()
+        case Roots.LEAST_LOAD:
+            return LeastLoad(seed)
+        case Roots.PREFIX_AFFINITY:
+            return PrefixAffinity(seed)
+
+
+def _siblings(name: Siblings, seed: int) -> SiblingPolicy:
+    match name:
+        case Siblings.LOCAL:
+            return Local(seed)
+        case Siblings.SPREAD:
+            return Spread(seed)
