@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from multiverse_shared.limits import Limits
+from multiverse_shared.tls import TlsFiles
 
 MIN_KEY_CHARACTERS = 32
 
@@ -41,6 +42,16 @@ class RouterSettings(BaseSettings):
         None, ge=0, le=65535, description="gRPC port; 0 picks a free one, none: no gRPC"
     )
     worker: str = Field("127.0.0.1:7071", description="host:port of the worker")
+    worker_tls_cert_file: Path | None = Field(
+        None, description="certificate shown to workers (PEM); with it connections are TLS"
+    )
+    worker_tls_key_file: Path | None = Field(None, description="key of that certificate (PEM)")
+    worker_tls_ca_file: Path | None = Field(
+        None, description="authorities that sign the certificates of workers (PEM)"
+    )
+    worker_tls_name: str = Field(
+        "", description="name that a worker's certificate must have; its address if left out"
+    )
     positions: Positions = Field(
         Positions.TRAINED, description="`sequential` leaves out a dialect's position offsets"
     )
@@ -100,6 +111,20 @@ class RouterSettings(BaseSettings):
         return Limits(
             max_paths=self.most_paths, max_depth=self.most_depth, max_blocks=self.most_blocks
         )
+
+    @property
+    def worker_tls(self) -> TlsFiles | None:
+        """None: workers are reached in the clear."""
+        return TlsFiles.of(
+            worker_tls_cert_file=self.worker_tls_cert_file,
+            worker_tls_key_file=self.worker_tls_key_file,
+            worker_tls_ca_file=self.worker_tls_ca_file,
+        )
+
+    @model_validator(mode="after")
+    def _whole_tls(self) -> Self:
+        _ = self.worker_tls
+        return self
 
     @field_validator("context_key")
     @classmethod

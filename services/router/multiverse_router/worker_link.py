@@ -19,6 +19,7 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_router.model import ServedModel
 from multiverse_router.settings import Positions, RouterSettings
+from multiverse_router.worker_channel import open_channel
 from multiverse_shared.errors import InvalidRequest, MultiverseError, WorkerUnavailable
 from multiverse_shared.limits import Limits
 
@@ -79,6 +80,7 @@ class WorkerLink:
     """Run `run` in a task for as long as the router lives."""
 
     def __init__(self, settings: RouterSettings) -> None:
+        self._settings = settings
         self._address = settings.worker
         self._positions = settings.positions
         self._history = settings.largest_limits
@@ -154,7 +156,7 @@ class WorkerLink:
         delay = FIRST_RETRY_S
         while True:
             try:
-                async with grpc.aio.insecure_channel(self._address, self._options) as channel:
+                async with open_channel(self._address, self._settings, self._options) as channel:
                     stub = EngineServiceStub(channel)
                     async with asyncio.timeout(CONNECT_TIMEOUT_S):
                         model = await _fetch_model(stub, self._positions, self._history)

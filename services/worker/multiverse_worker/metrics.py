@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.contract import Load
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -87,21 +86,3 @@ class WorkerMetrics:
             self._seconds.observe(load.step_s)
             self._tokens.observe(load.step_tokens)
         self._steps = load.totals.steps
-
-    def serve(self, host: str, port: int) -> Callable[[], None]:
-        """Answer on `port`; returns what ends that. InvalidRequest when the port is taken."""
-        try:
-            server, thread = start_http_server(port, host, self.registry)
-        except OSError as error:
-            raise InvalidRequest(
-                f"can't serve metrics on {host}:{port} ({error.strerror}); "
-                "set MULTIVERSE_WORKER_METRICS_PORT to a free port, or to 0 for none",
-                field="metrics_port",
-            ) from None
-
-        def stop() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        return stop

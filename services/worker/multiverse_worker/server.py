@@ -18,8 +18,8 @@ from multiverse_worker.launch import launch
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.service import SERVICE_NAME, Service
 from multiverse_worker.settings import WorkerSettings
-
-DRAIN_GRACE_S = 20.0
+from multiverse_worker.status import Status, serve_status
+from multiverse_worker.tls import server_credentials
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,16 @@ async def serve(settings: WorkerSettings) -> int:
         engine.faults.break_streams = service.break_streams
     with ExitStack() as ending:
         if settings.metrics_port:
-            ending.callback(service.metrics.serve(settings.host, settings.metrics_port))
+            ending.callback(serve_status(_status(service), settings.host, settings.metrics_port))
         return await _run(service, model, settings)
+
+
+def _status(service: Service) -> Status:
+    return Status(
+        service.metrics.registry,
+        is_healthy=lambda: not service.broken.is_set(),
+        is_ready=lambda: service.takes_requests,
+    )
 
 
 async def _run(service: Service, model: ModelDirectory, settings: WorkerSettings) -> int:
@@ -47,7 +55,7 @@ async def _run(service: Service, model: ModelDirectory, settings: WorkerSettings
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.broken.wait())]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if not service.broken.is_set():
-        await service.drain(DRAIN_GRACE_S)
+        await service.drain(settings.shutdown_grace_s)
     for task in ends:
         task.cancel()
     await server.stop(grace=1.0)
@@ -56,7 +64,7 @@ async def _run(service: Service, model: ModelDirectory, settings: WorkerSettings
 
 
 async def listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.Server, int]:
-    """A started server and its port. InvalidRequest when the port is taken."""
+    """A started server and its port. InvalidRequest: a port that is taken, unusable TLS files."""
     size = settings.max_message_mib << 20
     server = grpc.aio.server(
         options=[
@@ -73,8 +81,12 @@ async def listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.S
     await service.set_healthy(True)
     reflection.enable_server_reflection((SERVICE_NAME, reflection.SERVICE_NAME), server)
     address = f"{settings.host}:{settings.port}"
+    files = settings.tls
     try:
-        port = server.add_insecure_port(address)
+        if files is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, server_credentials(files))
     except RuntimeError:
         raise InvalidRequest(
             f"can't listen on {address}; is the port taken? Set MULTIVERSE_WORKER_PORT",

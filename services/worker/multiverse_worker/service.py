@@ -212,6 +212,11 @@ class Service(EngineServiceServicer):
             self._engine.abort(branch)
         return len(left)
 
+    @property
+    def takes_requests(self) -> bool:
+        """What `/ready` says."""
+        return not self._draining and not self.broken.is_set()
+
     async def set_healthy(self, healthy: bool) -> None:
         """What health checks are told."""
         status = health_pb2.HealthCheckResponse

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from multiverse_shared.tls import TlsFiles
 from multiverse_worker.engines.sim.settings import SimSettings
 
 
@@ -26,8 +27,21 @@ class WorkerSettings(SimSettings, BaseSettings):
     )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(7071, ge=0, le=65535, description="gRPC port; 0 picks a free one")
+    tls_cert_file: Path | None = Field(
+        None, description="certificate shown to routers (PEM); with it connections are TLS"
+    )
+    tls_key_file: Path | None = Field(None, description="key of that certificate (PEM)")
+    tls_ca_file: Path | None = Field(
+        None, description="authorities that sign the certificates of routers (PEM)"
+    )
     metrics_port: int = Field(
-        0, ge=0, le=65535, description="Prometheus port on the same address; 0: no metrics"
+        0,
+        ge=0,
+        le=65535,
+        description="HTTP port of /metrics, /health and /ready on the same address; 0: none",
+    )
+    shutdown_grace_s: float = Field(
+        20.0, ge=0, description="requests may end for so long after SIGTERM; then they are ended"
     )
     weight_type: Literal["f32", "f16", "q8_0", "q4_0"] = Field(
         "f32", description="type that safetensors are converted to; a GGUF keeps its own"
@@ -49,6 +63,20 @@ class WorkerSettings(SimSettings, BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="least severe messages that are logged"
     )
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """None: routers connect in the clear."""
+        return TlsFiles.of(
+            tls_cert_file=self.tls_cert_file,
+            tls_key_file=self.tls_key_file,
+            tls_ca_file=self.tls_ca_file,
+        )
+
+    @model_validator(mode="after")
+    def _whole_tls(self) -> Self:
+        _ = self.tls
+        return self
 
     @model_validator(mode="after")
     def _within_the_engine(self) -> Self:

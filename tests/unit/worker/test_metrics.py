@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.contract import Load, Totals
 from multiverse_worker.metrics import WorkerMetrics
+from multiverse_worker.status import Status, serve_status
 from tests.unit.worker.client import Client, text
 from tests.unit.worker.symbolic import symbolic_engine
 
@@ -32,9 +33,13 @@ LOAD = Load(
 EMPTY = Load(0, 0, 0, 100, 100)
 
 
+def told_of(metrics: WorkerMetrics, *, healthy: bool = True, ready: bool = True) -> Status:
+    return Status(metrics.registry, is_healthy=lambda: healthy, is_ready=lambda: ready)
+
+
 def samples(metrics: WorkerMetrics) -> dict[str, float]:
     """As a scraper reads them: name{label} -> value."""
-    stop = metrics.serve("127.0.0.1", port := free_port())
+    stop = serve_status(told_of(metrics), "127.0.0.1", port := free_port())
     try:
         text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     finally:
@@ -95,8 +100,24 @@ def test_a_port_that_is_taken_is_an_error_that_names_the_setting() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(InvalidRequest, match="METRICS_PORT") as caught:
-            WorkerMetrics(lambda: EMPTY).serve("127.0.0.1", taken.getsockname()[1])
+            serve_status(told_of(WorkerMetrics(lambda: EMPTY)), "127.0.0.1", taken.getsockname()[1])
     assert caught.value.field == "metrics_port"
+
+
+@pytest.mark.parametrize(
+    ("healthy", "ready", "statuses"),
+    [(True, True, (200, 200)), (True, False, (200, 503)), (False, False, (503, 503))],
+)
+def test_probes_are_told_apart(healthy: bool, ready: bool, statuses: tuple[int, int]) -> None:
+    status = told_of(WorkerMetrics(lambda: EMPTY), healthy=healthy, ready=ready)
+    stop = serve_status(status, "127.0.0.1", port := free_port())
+    try:
+        url = f"http://127.0.0.1:{port}"
+        asked = tuple(httpx.get(f"{url}/{path}").status_code for path in ("health", "ready"))
+        assert httpx.get(f"{url}/other").status_code == 404
+    finally:
+        stop()
+    assert asked == statuses
 
 
 def test_the_time_of_a_step_is_kept_by_the_number_of_branches_that_decode() -> None:
