@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from multiverse_router.placement.auto import AutoRoots, AutoSiblings
 from multiverse_router.placement.least_load import LeastLoad
 from multiverse_router.placement.policy import Policy, RootPolicy, SiblingPolicy
 from multiverse_router.placement.prefix_affinity import PrefixAffinity
@@ -17,6 +18,7 @@ class Roots(StrEnum):
     ROUND_ROBIN = "round_robin"
     LEAST_LOAD = "least_load"
     PREFIX_AFFINITY = "prefix_affinity"
+    AUTO = "auto"
 
 
 class Siblings(StrEnum):
@@ -24,6 +26,7 @@ class Siblings(StrEnum):
 
     LOCAL = "local"
     SPREAD = "spread"
+    AUTO = "auto"
 
 
 def policy(roots: Roots, siblings: Siblings, seed: int = 0) -> Policy:
@@ -39,6 +42,8 @@ def _roots(name: Roots, seed: int) -> RootPolicy:
             return LeastLoad(seed)
         case Roots.PREFIX_AFFINITY:
             return PrefixAffinity(seed)
+        case Roots.AUTO:
+            return AutoRoots(seed)
 
 
 def _siblings(name: Siblings, seed: int) -> SiblingPolicy:
@@ -47,3 +52,5 @@ def _siblings(name: Siblings, seed: int) -> SiblingPolicy:
             return Local(seed)
         case Siblings.SPREAD:
             return Spread(seed)
+        case Siblings.AUTO:
+            return AutoSiblings(seed)
