@@ -92,3 +92,17 @@ def test_without_a_speed_no_time_is_spent() -> None:
     client = Client(make_sim(clock=time, sleep=time.sleep, speed=0.0))
     client.run(text(*range(10)), max_tokens=5)
     assert time.now == 0
+
+
+def test_the_engine_reports_what_its_steps_took() -> None:
+    time = Time()
+    client = Client(make_sim(clock=time, sleep=time.sleep, speed=2.0))
+    for number in range(3):
+        client.start(text(number, number), max_tokens=5)
+    client.settle()
+    client.run(text(9), max_tokens=5)
+    reported = dict(client.engine.load().step_ms)
+    assert reported == {
+        1: pytest.approx(TIMES.step_ms(1) / 2),
+        4: pytest.approx(TIMES.step_ms(3) / 2),
+    }

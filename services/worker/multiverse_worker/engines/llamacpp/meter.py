@@ -9,8 +9,7 @@ from multiverse_worker.engines.llamacpp.admission import Batch
 from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.pressure import Pressure
 from multiverse_worker.engines.llamacpp.roster import Roster
-
-_WEIGHT = 0.1  # of the latest step in the mean for its size
+from multiverse_worker.step_meter import StepMeter
 
 
 class Meter:
@@ -22,7 +21,7 @@ class Meter:
         self._steps = self._decoded = self._prefilled = 0
         self._step_tokens, self._step_s = 0, 0.0
         self._only_decodes = False
-        self._step_ms: dict[int, float] = {}
+        self._sizes = StepMeter()
 
     def computed(self, batch: Batch) -> None:
         """To be called before the branches of the batch go on."""
@@ -40,10 +39,7 @@ class Meter:
         self._step_tokens = sum(size for _, size in batch)
         self._step_s = time.perf_counter() - begun
         if batch and self._only_decodes:
-            size = 1 << (len(batch) - 1).bit_length()
-            now = self._step_s * 1000
-            mean = self._step_ms.get(size, now)
-            self._step_ms[size] = mean + _WEIGHT * (now - mean)
+            self._sizes.saw(len(batch), self._step_s)
 
     def load(self, roster: Roster, cache: KvCache, pressure: Pressure) -> Load:
         running = len(roster.admitted)
@@ -59,7 +55,7 @@ class Meter:
             sequences=cache.sequences - cache.sequences_to_be_had,
             step_tokens=self._step_tokens,
             step_s=self._step_s,
-            step_ms=tuple(sorted(self._step_ms.items())),
+            step_ms=self._sizes.step_ms,
             totals=Totals(
                 steps=self._steps,
                 decoded_tokens=self._decoded,

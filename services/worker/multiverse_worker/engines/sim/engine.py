@@ -36,6 +36,7 @@ from multiverse_worker.engines.sim.pool import Account, KvPool, Segment
 from multiverse_worker.engines.sim.scripts import ScriptSource
 from multiverse_worker.engines.sim.timing import StepTimes
 from multiverse_worker.leases import Lease, LeaseBook
+from multiverse_worker.step_meter import StepMeter
 
 Batch = list[tuple[Branch, int]]  # branch, number of tokens of its feed
 VERSION = "1"
@@ -92,6 +93,7 @@ class SimEngine(Engine):
         self._ages: dict[RequestId, int] = {}
         self._arrivals = 0
         self._updates: list[Update] = []
+        self._sizes = StepMeter()
 
     # -- contract ----------------------------------------------------------------------------
 
@@ -138,9 +140,12 @@ class SimEngine(Engine):
         self._admit()
         batch = self._compose()
         duration = self._duration(batch)
+        only_decodes = bool(batch) and all(branch.decoding for branch, _ in batch)
         sampled = self._compute(batch)
         if duration:
             self._sleep(max(0.0, begun + duration - self._clock()))
+        if only_decodes:
+            self._sizes.saw(len(batch), self._clock() - begun)
         self.faults.count(sampled)
         updates, self._updates = self._updates, []
         return updates
@@ -170,6 +175,7 @@ class SimEngine(Engine):
                 leases=len(self._leases),
                 kv_cells_free=self.cache.free,
                 kv_cells=self.cache.cells,
+                step_ms=self._sizes.step_ms,
             )
         )
 
