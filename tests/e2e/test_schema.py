@@ -23,6 +23,7 @@ ROUTES = [
     "POST /v1/chat/completions",
     "POST /v1/completions",
     "POST /v1/messages",
+    "POST /v1/messages/count_tokens",
     "GET /v1/models/{name}",
 ]
 # Any name of a model is a legal one: nothing bad can be made of it.
@@ -37,6 +38,7 @@ GOOD: dict[str, dict[str, Any] | None] = {
     "POST /v1/chat/completions": _CHAT,
     "POST /v1/completions": {"model": MODEL.name, "prompt": "x", "max_tokens": 4},
     "POST /v1/messages": _CHAT,
+    "POST /v1/messages/count_tokens": {name: _CHAT[name] for name in ("model", "messages")},
     "GET /v1/models/{name}": None,
 }
 SMALL = {"default_max_tokens": "8", "most_choices": "2"}

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, start_http_server
 
 from multiverse_router.answers import Answers
-from multiverse_router.api import anthropic, errors, generate, openai
+from multiverse_router.api import anthropic, generate, openai, refusals
 from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.api.door import Door
 from multiverse_router.api.json_check import JsonCheck
@@ -75,7 +75,7 @@ def create_app(settings: RouterSettings, link: WorkerLink | None = None) -> Fast
     app.include_router(anthropic.routes(answers, settings))
     app.include_router(openai.routes(answers, settings))
     app.include_router(_status(answers, link, settings))
-    errors.install(app)
+    refusals.install(app)
     return app
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+AT_ONCE = 16
 
 
 class EventQueue(Generic[T]):
@@ -32,6 +34,14 @@ class EventQueue(Generic[T]):
     def ready(self, most: int) -> list[T]:
         """What can be had without waiting, up to so many; it is taken out."""
         return [self._events.popleft() for _ in range(min(most, len(self._events)))]
+
+    async def pieces(self) -> AsyncIterator[list[T]]:
+        """Events in order, those that are there at once (of paths of one step) together.
+
+        A piece has an end, or a reader that stalls in a long one would not be noticed.
+        """
+        async for first in self:
+            yield [first, *self.ready(AT_ONCE - 1)]
 
     def __aiter__(self) -> EventQueue[T]:
         return self

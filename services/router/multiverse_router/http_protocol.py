@@ -4,7 +4,7 @@ A connection that says nothing, or half a request, is closed after a while; a bo
 after its answer is cut; a reader that takes nothing is cut even with bytes under way (closing
 would wait for it for ever); bytes behind a request that is being answered (pipelining) are
 dropped, so that the end of its client is seen, and the connection closes after the answer; what is
-no HTTP gets the body of errors that all else gets.
+no HTTP gets an error body like all else, of the API whose path can be read in it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import h11
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from multiverse_router.api.errors import error_body
+from multiverse_router.api.refusals import body_for
 from multiverse_router.api.streaming import ABORT
 
+MOST_PATH = 256  # bytes at the beginning of a request that its path is looked for in
 LINGER_S = 2.0  # that a client has to read its answer while it still sends
 
 
@@ -35,6 +36,7 @@ class HttpProtocol(H11Protocol):
         self._application = self.app
         self.app = self._with_abort
         self._waiting: asyncio.TimerHandle | None = None
+        self._begun = b""  # of a request that has not come in whole
 
     async def _with_abort(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("extensions", {})[ABORT] = self.transport.abort
@@ -52,7 +54,11 @@ class HttpProtocol(H11Protocol):
         if self._answering and self.conn.their_state is h11.DONE:
             self.cycle.keep_alive = False
             return
+        if self.conn.their_state is h11.IDLE:
+            self._begun = (self._begun + data)[:MOST_PATH]
         super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._begun = b""
         self._watch_headers()
 
     @property
@@ -92,6 +98,12 @@ class HttpProtocol(H11Protocol):
         elif left:
             self.loop.call_later(self.stalled_s, self._cut_reader, left)
 
+    @property
+    def _path(self) -> str:
+        """What stands behind the method, as far as the request is one."""
+        words = self._begun.split(b" ", 2)
+        return words[1].partition(b"?")[0].decode("latin-1") if len(words) > 2 else ""
+
     def send_400_response(self, msg: str) -> None:
         """Called while the error that says what is wrong is handled."""
         error = sys.exception()
@@ -100,7 +112,8 @@ class HttpProtocol(H11Protocol):
             self.transport.abort()
             return
         message = f"{msg.rstrip('.')}: {error}" if error else msg
-        body = json.dumps(error_body("invalid_request_error", message, "headers")).encode()
+        refused = body_for(self._path, status, "invalid_request_error", message, "headers")
+        body = json.dumps(refused).encode()
         headers = [
             ("content-type", "application/json"),
             ("content-length", str(len(body))),

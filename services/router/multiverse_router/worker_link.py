@@ -26,6 +26,9 @@ from multiverse_shared.limits import Limits
 CONNECT_TIMEOUT_S = 10.0
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
+# What grpc.aio says of a stream that ends while a command is being written: the failed write
+# hides the status that the worker sent.
+_WRITE_FAILED = "Internal error from Core"
 
 log = logging.getLogger(__name__)
 
@@ -242,6 +245,8 @@ def _raise_if_cancelled() -> None:
 
 def _describe(error: BaseException) -> str:
     if isinstance(error, grpc.aio.AioRpcError):
+        if error.details() == _WRITE_FAILED:
+            return "the stream ended while a command was being sent"
         return f"{error.code().name}: {error.details()}"
     if isinstance(error, TimeoutError):
         return f"no answer within {CONNECT_TIMEOUT_S:.0f} s"

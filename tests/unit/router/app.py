@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from multiverse_router.answers import Answers
-from multiverse_router.api import anthropic, errors, generate, openai
+from multiverse_router.api import anthropic, generate, openai, refusals
 from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.settings import RouterSettings
@@ -28,7 +28,7 @@ def application(link: HandFedLink, max_requests: int = 8) -> FastAPI:
     app.include_router(generate.routes(answers, settings))
     app.include_router(anthropic.routes(answers, settings))
     app.include_router(openai.routes(answers, settings))
-    errors.install(app)
+    refusals.install(app)
     return app
 
 

@@ -49,12 +49,14 @@ async def test_what_does_not_fit_is_not_read() -> None:
     assert client._incoming.qsize() == 98
 
 
-@pytest.mark.parametrize("path", ["/v1/generate", "/v1/chat/completions"])
-async def test_the_router_refuses_a_body_that_is_too_large(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "field"), [("/v1/generate", "type"), ("/v1/chat/completions", "code")]
+)
+async def test_the_router_refuses_a_body_that_is_too_large(path: str, field: str) -> None:
     link = HandFedLink()
     half = b" " * (MAX_BODY_BYTES // 2 + 1)
     client = Client(chunks=[half, half, half])
     await request(application(link), client, "POST", path)
     assert client.status == 413
-    assert client.error["type"] == "request_too_large"
+    assert client.error[field] == "request_too_large"
     assert not link.sent

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from multiverse_router.api import errors
+from multiverse_router.api import refusals
 from multiverse_shared.errors import (
     CapacityExceeded,
     DeadlineExceeded,
@@ -42,7 +42,7 @@ async def test_a_known_error_has_its_status_and_body(
     error: type[MultiverseError], status: int, kind: str
 ) -> None:
     app, client = FastAPI(), Client()
-    errors.install(app)
+    refusals.install(app)
 
     @app.get("/")
     async def fails() -> None:

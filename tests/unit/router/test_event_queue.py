@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from multiverse_router.event_queue import EventQueue
+from multiverse_router.event_queue import AT_ONCE, EventQueue
 from multiverse_router.events import FinishEvent, TextEvent
 
 
@@ -51,6 +51,23 @@ async def test_what_is_ready_is_taken_at_once_and_only_once() -> None:
     assert queue.ready(9) == []
     queue.put(text(4))
     assert await anext(queue) == text(4)
+
+
+async def test_pieces_hold_what_is_there_at_once_and_have_an_end() -> None:
+    queue: EventQueue[TextEvent] = EventQueue()
+    told = [text(number) for number in range(AT_ONCE + 2)]
+    for event in told:
+        queue.put(event)
+    pieces = queue.pieces()
+    assert await anext(pieces) == told[:AT_ONCE]
+    assert await anext(pieces) == told[AT_ONCE:]
+    waiting = asyncio.ensure_future(anext(pieces))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    queue.put(told[0])
+    assert await waiting == [told[0]]
+    queue.close()
+    assert [piece async for piece in pieces] == []
 
 
 async def test_a_queue_of_several_writers_ends_with_the_last_of_them() -> None:

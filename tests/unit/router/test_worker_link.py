@@ -91,10 +91,26 @@ async def test_a_stream_that_the_worker_closes_is_told_to_requests_and_opened_ag
         await eventually(lambda: not reason(link))
         with link.channel() as channel:
             channel.start(pb.Start(branch=channel.new_branch()))
+            await eventually(lambda: worker.commands)  # or its writing could fail, and say so
             worker.frames.put_nowait(END)
             with pytest.raises(WorkerUnavailable, match="closed the stream"):
                 await channel.update()
         await eventually(lambda: not reason(link) and worker.streams == 2)
+
+
+async def test_a_stream_that_ends_while_commands_are_sent_is_told_in_our_words() -> None:
+    """The library's own for it name no stream and no worker."""
+    worker = ScriptedWorker()
+    async with serving(worker) as port, linked(port) as (link, _):
+        await eventually(lambda: not reason(link))
+        with link.channel() as channel:
+            worker.frames.put_nowait(END)
+            for _ in range(50):
+                channel.release("a lease")
+                await asyncio.sleep(0)
+            with pytest.raises(WorkerUnavailable, match=r"the stream") as caught:
+                await channel.update()
+        assert "Core" not in caught.value.message
 
 
 async def test_commands_of_a_broken_stream_do_not_reach_the_next_one() -> None:

@@ -250,10 +250,21 @@ def answer_request(
 
     NotFound for another model, InvalidRequest with the field's name.
     """
-    check_model(body.model, model)
-    turns = [_turn(message, index, model, seal) for index, message in enumerate(messages)]
-    prompt = model.prompts.write(turns, parallel=options.parallel is not Parallel.OFF)
+    prompt = chat_prompt(body.model, options, messages, model, seal)
     return prompted_request(request_id, body, options, prompt, max_tokens, model, settings)
+
+
+def chat_prompt(
+    name: str | None,
+    options: ParallelOptions,
+    messages: Sequence[Message],
+    model: ServedModel,
+    seal: ContextSeal,
+) -> Context:
+    """What the model reads of a chat. NotFound when it is not the one that `name` says."""
+    check_model(name, model)
+    turns = [_turn(message, index, model, seal) for index, message in enumerate(messages)]
+    return model.prompts.write(turns, parallel=options.parallel is not Parallel.OFF)
 
 
 def check_model(name: str | None, model: ServedModel) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from multiverse_router.api.errors import error_body
+from multiverse_router.api.refusals import refused
 
 
 class _RefusedError(HTTPException):
@@ -54,5 +53,5 @@ class BodyLimit:
             await self._app(scope, counted, send)
         except _RefusedError as error:
             kind = "request_too_large" if error.status_code == 413 else "invalid_request_error"
-            body = error_body(kind, error.detail, "body")
-            await JSONResponse(body, error.status_code)(scope, receive, send)
+            response = refused(scope["path"], error.status_code, kind, error.detail, "body")
+            await response(scope, receive, send)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fastapi import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from multiverse_router.api.errors import error_response, refusal
+from multiverse_router.api.refusals import refusal, refused
 from multiverse_router.gate import Gate
 from multiverse_router.visit import current_visit
 from multiverse_shared.errors import MultiverseError, WorkerUnavailable
@@ -32,7 +32,7 @@ class Door:
                 try:
                     self._admit(scope)
                 except MultiverseError as error:
-                    response = refusal(error)
+                    response = refusal(scope["path"], error)
             if response is not None:
                 await response(scope, receive, send)
                 return
@@ -56,10 +56,10 @@ def _bad_head(scope: Scope) -> Response | None:
             f"headers: {len(headers)} with {size} bytes, {MOST_HEADERS} with "
             f"{MOST_HEADER_BYTES} bytes are taken; send less"
         )
-        return error_response("invalid_request_error", message, 431, "headers")
+        return refused(scope["path"], 431, "invalid_request_error", message, "headers")
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
         message = "content-length: give it, or transfer-encoding, and only one of them"
-        response = error_response("invalid_request_error", message, 400, "content-length")
+        response = refused(scope["path"], 400, "invalid_request_error", message, "content-length")
         response.headers["connection"] = "close"  # where the next request begins is not sure
         return response
     return None

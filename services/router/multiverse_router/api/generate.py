@@ -58,19 +58,11 @@ async def generate_request(
     )
 
 
-EVENTS_AT_ONCE = 16
-
-
 async def _events(answers: Answers, wanted: AnswerRequest) -> AsyncIterator[str]:
-    """Server-sent events; those that are there at once (of paths of one step) in one piece.
-
-    A piece has an end, or a reader that stalls in a long one would not be noticed.
-    """
     sequence = itertools.count()
     async with answers.answer(wanted) as events:
-        async for first in events:
-            told = [first, *events.ready(EVENTS_AT_ONCE - 1)]
-            yield "".join(sse(event_json(event, next(sequence)), event.type) for event in told)
+        async for piece in events.pieces():
+            yield "".join(sse(event_json(event, next(sequence)), event.type) for event in piece)
 
 
 def _whole(wanted: AnswerRequest, outcome: Outcome) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from multiverse_router.api.errors import refusal
+from multiverse_router.api.refusals import refusal
 from multiverse_router.visit import current_visit
 from multiverse_shared.errors import InvalidRequest
 
@@ -48,7 +48,7 @@ class JsonCheck:
             try:
                 check_json(body)
             except InvalidRequest as error:
-                await refusal(error)(scope, receive, send)
+                await refusal(scope["path"], error)(scope, receive, send)
                 return
         given = False
 

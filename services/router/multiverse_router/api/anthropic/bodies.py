@@ -82,25 +82,14 @@ def _given(value: Any) -> Any:
     return value or None
 
 
-class MessagesBody(Body):
-    """POST /v1/messages"""
+class Conversation(Body):
+    """What is said, whatever is to be done with it."""
 
     model: str
-    max_tokens: Positive
     messages: Annotated[list[Turn], Field(min_length=1)]
     system: Annotated[UnicodeText | None, BeforeValidator(_text_of)] = None
-    stop_sequences: Annotated[StopList | None, BeforeValidator(_given)] = None
-    temperature: float = Field(1.0, ge=0, le=1, description="0 is greedy")
-    top_p: float = Field(1.0, ge=0, le=1)
-    top_k: int = Field(0, ge=0, lt=1 << 32, description="0: the whole vocabulary")
-    stream: bool = False
-    multiverse: Extensions = Extensions()
-    metadata: JsonValue = _UNUSED
-    service_tier: JsonValue = _UNUSED
     cache_control: JsonValue = _UNUSED
-    inference_geo: JsonValue = _UNUSED
     speed: JsonValue = _UNUSED
-    diagnostics: JsonValue = _UNUSED
     user_profile_id: JsonValue = _UNUSED
     workspace_id: JsonValue = _UNUSED
     thinking: JsonValue = Field(None, description="taken and ignored: the model's template decides")
@@ -117,6 +106,28 @@ class MessagesBody(Body):
         """The turns, behind what the system says."""
         said = [] if self.system is None else [Message(role="system", content=self.system)]
         return said + [turn.message for turn in self.messages]
+
+
+class CountBody(Conversation):
+    """POST /v1/messages/count_tokens"""
+
+    multiverse: ParallelOptions = ParallelOptions()
+
+
+class MessagesBody(Conversation):
+    """POST /v1/messages"""
+
+    max_tokens: Positive
+    stop_sequences: Annotated[StopList | None, BeforeValidator(_given)] = None
+    temperature: float = Field(1.0, ge=0, le=1, description="0 is greedy")
+    top_p: float = Field(1.0, ge=0, le=1)
+    top_k: int = Field(0, ge=0, lt=1 << 32, description="0: the whole vocabulary")
+    stream: bool = False
+    multiverse: Extensions = Extensions()
+    metadata: JsonValue = _UNUSED
+    service_tier: JsonValue = _UNUSED
+    inference_geo: JsonValue = _UNUSED
+    diagnostics: JsonValue = _UNUSED
 
     @property
     def decoding(self) -> Decoding:

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from multiverse_router.api.anthropic.bodies import REFUSED
-from multiverse_router.api.errors import RETRY_AFTER_S, fault
+from multiverse_router.api.errors import error_headers, fault
 from multiverse_shared.errors import STATUSES, MultiverseError, status_of
 
 # Kinds that are called otherwise there.
@@ -33,8 +33,7 @@ def error_body(kind: str, message: str) -> dict[str, Any]:
 def error_response(kind: str, message: str) -> Response:
     """An error of `kind` as an answer."""
     status = next((status.http for status in STATUSES.values() if status.kind == kind), 500)
-    headers = {"retry-after": RETRY_AFTER_S} if status in (429, 503) else None
-    return JSONResponse(error_body(kind, message), status, headers)
+    return JSONResponse(error_body(kind, message), status, error_headers(status))
 
 
 class AnthropicRoute(APIRoute):

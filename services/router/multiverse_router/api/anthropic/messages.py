@@ -1,4 +1,4 @@
-"""POST /v1/messages: the events of an answer as Anthropic's clients know them."""
+"""POST /v1/messages, and count_tokens below it: answers as Anthropic's clients know them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from fastapi.responses import JSONResponse
 
 from multiverse_router.answers import Answers
 from multiverse_router.api.anthropic.blocks import Data, MessageStream, WholeMessage
-from multiverse_router.api.anthropic.bodies import MessagesBody
+from multiverse_router.api.anthropic.bodies import CountBody, MessagesBody
 from multiverse_router.api.anthropic.errors import AnthropicRoute, error_response
-from multiverse_router.api.bodies import answer_request
+from multiverse_router.api.bodies import answer_request, chat_prompt
 from multiverse_router.api.openai.choices import choices_of
 from multiverse_router.api.streaming import EventStream, sse, with_client
 from multiverse_router.events import ErrorEvent
 from multiverse_router.request import AnswerRequest
 from multiverse_router.settings import RouterSettings
+from multiverse_shared.tree import count
 
 
 def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
@@ -52,6 +53,14 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
             return error_response(whole.kind, whole.message)
         return JSONResponse(whole)
 
+    @router.post("/v1/messages/count_tokens")
+    async def count_tokens(body: CountBody) -> dict[str, int]:
+        """Tokens of the prompt that these messages make; nothing is begun."""
+        prompt = await asyncio.to_thread(
+            chat_prompt, body.model, body.multiverse, body.chat, answers.model, answers.seal
+        )
+        return {"input_tokens": count(prompt)}
+
     return router
 
 
@@ -59,9 +68,10 @@ async def _events(
     answers: Answers, wanted: AnswerRequest, told: MessageStream
 ) -> AsyncIterator[str]:
     async with answers.answer(wanted) as events:
-        async for event in events:
-            for data in told.tell(event):
-                yield sse(data, data["type"])
+        async for piece in events.pieces():
+            said = [data for event in piece for data in told.tell(event)]
+            if said:
+                yield "".join(sse(data, data["type"]) for data in said)
 
 
 async def _whole(answers: Answers, wanted: AnswerRequest, told: MessageStream) -> Data | ErrorEvent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -23,11 +23,12 @@ from multiverse_router.api.openai.choices import (
     extended,
     tell_all,
     usage_of,
+    written,
 )
-from multiverse_router.api.openai.errors import error_response, event_error
+from multiverse_router.api.openai.errors import error_response
 from multiverse_router.api.openai.logprobs import choice_logprobs
 from multiverse_router.api.streaming import EventStream, sse, with_client
-from multiverse_router.events import ErrorEvent, FinishEvent
+from multiverse_router.events import AnswerEvent, FinishEvent
 from multiverse_router.request import AnswerRequest
 from multiverse_router.settings import RouterSettings
 
@@ -107,20 +108,23 @@ async def _chunks(
         body = {**frame, "choices": [choice]}
         return {**body, "usage": None} if include_usage else body
 
-    for index in range(len(requests)):
-        yield sse(chunk(index, {"role": "assistant", "content": ""}))
+    def said(index: int, event: AnswerEvent) -> Iterator[str]:
+        choice = choices[index]
+        for part in choice.tell(event):
+            name = "reasoning_content" if part.thought else "content"
+            if part.text or any(told.logprobs for told in part.told):
+                yield sse(chunk(index, {name: part.text}, part))
+        if isinstance(event, FinishEvent):
+            last = chunk(index, {}, finish_reason=choice.reason)
+            yield sse(extended(last, [choice], len(choices)))
+
+    roles = {"role": "assistant", "content": ""}
+    yield "".join(sse(chunk(index, roles)) for index in range(len(requests)))
     async with answers.choices(requests) as events:
-        async for index, event in events:
-            choice = choices[index]
-            for part in choice.tell(event):
-                name = "reasoning_content" if part.thought else "content"
-                if part.text or any(told.logprobs for told in part.told):
-                    yield sse(chunk(index, {name: part.text}, part))
-            if isinstance(event, FinishEvent):
-                last = chunk(index, {}, finish_reason=choice.reason)
-                yield sse(extended(last, [choice], len(choices)))
-            if isinstance(event, ErrorEvent):
-                yield sse(event_error(event), "error")
+        async for text, failed in written(events, said):
+            if text:
+                yield text
+            if failed:
                 return
     if include_usage:
         yield sse({**frame, "choices": [], "usage": usage_of(choices, len(choices))})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from multiverse_router.answers import Answers
 from multiverse_router.api.openai.bodies import OpenAIDecoding
+from multiverse_router.api.openai.errors import event_error
+from multiverse_router.api.streaming import sse
+from multiverse_router.event_queue import EventQueue
 from multiverse_router.events import (
     THINK,
     AnswerEvent,
@@ -134,6 +137,22 @@ async def tell_all(
             if isinstance(event, ErrorEvent):
                 return event
     return None
+
+
+async def written(
+    events: EventQueue[tuple[int, AnswerEvent]],
+    said: Callable[[int, AnswerEvent], Iterator[str]],
+) -> AsyncIterator[tuple[str, bool]]:
+    """What is `said` of events that are there at once, in one piece; true behind a failure."""
+    async for piece in events.pieces():
+        texts: list[str] = []
+        for index, event in piece:
+            texts += said(index, event)
+            if isinstance(event, ErrorEvent):
+                texts.append(sse(event_error(event), "error"))
+                yield "".join(texts), True
+                return
+        yield "".join(texts), False
 
 
 def extended(body: dict[str, Any], choices: Sequence[Choice], n: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +20,13 @@ from multiverse_router.api.openai.choices import (
     extended,
     tell_all,
     usage_of,
+    written,
 )
 from multiverse_router.api.openai.errors import error_response, event_error
 from multiverse_router.api.openai.logprobs import Columns, joined
 from multiverse_router.api.openai.prompts import Prompt, prompts_of, scores_of
 from multiverse_router.api.streaming import EventStream, sse, with_client
-from multiverse_router.events import ErrorEvent, FinishEvent
+from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent
 from multiverse_router.logprobs import TokenLogprob
 from multiverse_router.request import AnswerRequest
 from multiverse_router.settings import RouterSettings
@@ -121,23 +122,26 @@ class _Completion:
             for index in range(len(self.requests)):
                 yield sse(self._chunk(index, *self._echo(index)))
         async with answers.choices(self.requests) as events:
-            async for index, event in events:
-                choice = self.choices[index]
-                for part in choice.tell(event):
-                    logprobs = None
-                    if self.body.logprobs is not None:
-                        logprobs = self.columns[index].answer(part.told)
-                    if part.text or any(told.logprobs for told in part.told):
-                        yield sse(self._chunk(index, part.text, logprobs))
-                if isinstance(event, FinishEvent):
-                    last = self._chunk(index, "", None, choice.reason)
-                    yield sse(extended(last, [choice], len(self.choices)))
-                if isinstance(event, ErrorEvent):
-                    yield sse(event_error(event), "error")
+            async for text, failed in written(events, self._said):
+                if text:
+                    yield text
+                if failed:
                     return
         if self.body.include_usage:
             yield sse({**self.frame, "choices": [], "usage": usage_of(self.choices, self.body.n)})
         yield "data: [DONE]\n\n"
+
+    def _said(self, index: int, event: AnswerEvent) -> Iterator[str]:
+        choice = self.choices[index]
+        for part in choice.tell(event):
+            logprobs = None
+            if self.body.logprobs is not None:
+                logprobs = self.columns[index].answer(part.told)
+            if part.text or any(told.logprobs for told in part.told):
+                yield sse(self._chunk(index, part.text, logprobs))
+        if isinstance(event, FinishEvent):
+            last = self._chunk(index, "", None, choice.reason)
+            yield sse(extended(last, [choice], len(self.choices)))
 
     def _chunk(
         self, index: int, text: str, logprobs: dict[str, Any] | None, reason: str | None = None

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from multiverse_router.api.errors import RETRY_AFTER_S
+from multiverse_router.api.errors import error_headers
 from multiverse_router.api.openai.parameters import REFUSED
 from multiverse_router.events import ErrorEvent
 from multiverse_shared.errors import STATUSES, MultiverseError, status_of
@@ -27,6 +27,15 @@ _FORMS: dict[str, tuple[int, str, str | None]] = {
     "worker_unavailable": (503, "server_error", "worker_unavailable"),
     "internal_error": (500, "server_error", "internal_error"),
     "deadline_exceeded": (504, "server_error", "deadline_exceeded"),
+}
+# Of refusals that name no parameter: codes by HTTP status.
+_EDGE_CODES = {
+    401: "invalid_api_key",
+    404: "unknown_url",
+    405: "method_not_supported",
+    408: "request_timeout",
+    413: "request_too_large",
+    431: "headers_too_large",
 }
 _CODES = {"missing": "missing_required_parameter", "unsupported_parameter": "unsupported_parameter"}
 
@@ -49,12 +58,19 @@ def event_error(event: ErrorEvent) -> dict[str, object]:
 def error_response(message: str, kind: str, field: str | None = None) -> Response:
     """An error of `kind` as an answer."""
     status, openai_kind, code = _form(kind)
-    headers = {"retry-after": RETRY_AFTER_S} if status in (429, 503) else None
     param = _bracketed(field)
     if field and param:
         message = message.replace(field, param)
     body = error_body(message, openai_kind, param, code)
-    return JSONResponse(body, status, headers)
+    return JSONResponse(body, status, error_headers(status))
+
+
+def refusal_body(status: int, kind: str, message: str, field: str | None) -> dict[str, object]:
+    """The body of an error that was met before a route, where the HTTP status is another's."""
+    _, openai_kind, code = _form(kind)
+    if status in _EDGE_CODES:
+        openai_kind, code = INVALID, _EDGE_CODES[status]
+    return error_body(message, openai_kind, _bracketed(field), code)
 
 
 def _form(kind: str) -> tuple[int, str, str | None]:

@@ -152,6 +152,58 @@ def test_extensions_stand_under_their_own_key(claude: Anthropic, told_chat: AskW
     assert (again.usage.cache_read_input_tokens or 0) > 20
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"system": "be brief"},
+        {"system": [{"type": "text", "text": "be brief"}], "thinking": {"type": "disabled"}},
+        {"multiverse": {"parallel": "off"}},
+    ],
+)
+def test_tokens_that_are_counted_are_those_that_a_message_reads(
+    claude: Anthropic, fields: dict[str, Any]
+) -> None:
+    asking = asked(max_tokens=1, **fields)
+    usage = claude.messages.create(**asking).usage
+    del asking["max_tokens"], asking["extra_body"]["temperature"]
+    counted = claude.messages.count_tokens(**asking)
+    assert counted.input_tokens == usage.input_tokens + (usage.cache_read_input_tokens or 0)
+
+
+async def test_counting_starts_no_answer(
+    async_claude: AsyncAnthropic, client: httpx.Client
+) -> None:
+    def answers() -> list[str]:
+        lines = client.get("/metrics").text.splitlines()
+        return [line for line in lines if line.startswith("multiverse_router_answers_total")]
+
+    before = answers()
+    messages: Any = [{"role": "user", "content": FLAT}]
+    counted = await async_claude.messages.count_tokens(model=MODEL, messages=messages)
+    assert counted.input_tokens > 10
+    assert answers() == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"tools": [{"name": "f", "input_schema": {"type": "object"}}]}, "BadRequest", "tools"),
+        ({"model": "other"}, "NotFound", "other"),
+        ({"messages": []}, "BadRequest", "messages"),
+        ({"max_tokens": 5}, "BadRequest", "max_tokens"),
+    ],
+)
+def test_what_can_not_be_counted_is_refused(
+    claude: Anthropic, fields: dict[str, Any], error: str, words: str
+) -> None:
+    known: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": FLAT}]}
+    more = {name: fields[name] for name in fields if name == "max_tokens"}
+    known |= {name: fields[name] for name in fields if name not in more}
+    with pytest.raises(getattr(anthropic, f"{error}Error"), match=words):
+        claude.messages.count_tokens(**known, extra_body=more)
+
+
 def test_one_seed_is_one_answer(claude: Anthropic) -> None:
     def drawn(seed: int) -> str:
         extra = {"seed": seed, "min_p": 0.01}
