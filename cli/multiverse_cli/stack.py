@@ -77,7 +77,7 @@ class Stack:
             "HOST": self.host,
             "PORT": str(self.port),
             "GRPC_PORT": str(self.grpc_port),
-            "WORKER": f"127.0.0.1:{self.worker_port}",
+            "WORKERS": f"127.0.0.1:{self.worker_port}",
         }
         router |= {name.upper(): value for name, value in self.router_settings.items()}
         try:

@@ -76,7 +76,8 @@ def told_chat(client: httpx.Client) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def _breakable() -> Iterator[BreakableStack]:
-    with BreakableStack(MODEL, worker_settings=EXACT) as running:
+    lonely = {"reroute_s": "0"}  # there is no other worker to wait for
+    with BreakableStack(MODEL, worker_settings=EXACT, router_settings=lonely) as running:
         yield running
 
 

@@ -104,7 +104,7 @@ async def at_once(
 async def _refused_meanwhile(rig: Rig) -> None:
     """AssertionError when what can never fit is not refused at once."""
     await asyncio.sleep(0.3)  # under pressure
-    pool = rig.answers.model.kv_cells
+    pool = rig.answers.model().kv_cells
     try:
         rig.answers.check(rig.request("1", max_tokens=pool))
     except RequestTooLarge as error:

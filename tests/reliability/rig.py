@@ -1,4 +1,4 @@
-"""A worker process, and the router's own parts in this one: coordinator, answers, worker link.
+"""A worker process, and the router's own parts in this one: coordinator, answers, fleet.
 
 No HTTP: a test leaves an answer exactly when it wants to, and can count what is left.
 """
@@ -26,10 +26,9 @@ from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import GenerateBody, Message, answer_request
 from multiverse_router.context_seal import ContextSeal
+from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.request import AnswerRequest
 from multiverse_router.settings import RouterSettings
-from multiverse_router.worker_link import WorkerLink
-from multiverse_shared.errors import WorkerUnavailable
 
 START_S = 120.0
 POLL_S = 0.05
@@ -47,7 +46,7 @@ def free_port() -> int:
 class Rig:
     """One worker and the router's side of it."""
 
-    link: WorkerLink
+    fleet: Fleet
     answers: Answers
     address: str  # of the worker
     metrics_url: str
@@ -66,7 +65,7 @@ class Rig:
             body,
             [Message(role="user", content=prompt)],
             body.max_tokens,
-            self.answers.model,
+            self.answers.model(),
             self.settings,
             self.answers.seal,
         )
@@ -132,11 +131,11 @@ async def rig(model: Path, **settings: str) -> AsyncIterator[Rig]:
     """Connected and ready."""
     with worker(model, settings) as (_, port, metrics_port):
         address = f"127.0.0.1:{port}"
-        router = RouterSettings(worker=address, max_requests=1024)
-        link = WorkerLink(router)
+        router = RouterSettings(workers=address, max_requests=1024)
+        fleet = Fleet(router)
         made = Rig(
-            link,
-            Answers(link, router.max_requests, ContextSeal.of("")),
+            fleet,
+            Answers(fleet, router.max_requests, ContextSeal.of("")),
             address,
             f"http://127.0.0.1:{metrics_port}/metrics",
             router,
@@ -144,9 +143,9 @@ async def rig(model: Path, **settings: str) -> AsyncIterator[Rig]:
         async with grpc.aio.insecure_channel(address) as channel:
             stub = EngineServiceStub(channel)
             await stub.GetModelInfo(pb.GetModelInfoRequest(), wait_for_ready=True, timeout=START_S)
-            tasks = [asyncio.create_task(run) for run in (link.run(), made.watch(stub))]
+            tasks = [asyncio.create_task(run) for run in (fleet.run(), made.watch(stub))]
             try:
-                await _until_connected(link)
+                await _until_connected(fleet)
                 yield made
             finally:
                 for task in tasks:
@@ -154,10 +153,9 @@ async def rig(model: Path, **settings: str) -> AsyncIterator[Rig]:
                 await asyncio.wait(tasks)
 
 
-async def _until_connected(link: WorkerLink) -> None:
+async def _until_connected(fleet: Fleet) -> None:
     for _ in range(int(START_S / POLL_S)):
-        with suppress(WorkerUnavailable):
-            assert link.model
+        if fleet.ready:
             return
         await asyncio.sleep(POLL_S)
-    raise TimeoutError("the router's link does not connect")
+    raise TimeoutError("the router does not connect")

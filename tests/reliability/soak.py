@@ -235,7 +235,7 @@ async def _leaks(rig: Rig, tasks_before: int) -> dict[str, int]:
     for _ in range(100):  # tasks that were cancelled end in the next turns of the loop
         if len(asyncio.all_tasks()) > tasks_before:
             await asyncio.sleep(0.01)
-    inflight = rig.answers.running + rig.link.open_requests
+    inflight = rig.answers.running + rig.fleet.requests
     inflight += int(told["branches/running"] + told["branches/waiting"])
     return {
         "leaked_sequences": int(told["sequences"]),

@@ -13,19 +13,10 @@ from multiverse_router.answers import Answers
 from multiverse_router.app import create_app
 from multiverse_router.server import RouterServer
 from multiverse_router.settings import RouterSettings
-from multiverse_router.worker_link import WorkerLink
-from multiverse_shared.errors import WorkerUnavailable
 from tests.unit.router.hand_fed import HandFedLink
 
 DEADLINE_S = 10.0
 JSON = {"content-type": "application/json"}
-
-
-class RestingLink(HandFedLink):
-    """Does not look for its worker."""
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +51,16 @@ class Server(RouterServer):
 
 
 @asynccontextmanager
-async def running(link: WorkerLink | None = None, **settings: Any) -> AsyncIterator[Served]:
-    """A router with `settings`; over `link`, else over one that is fed by hand."""
+async def running(link: HandFedLink | None = None, **settings: Any) -> AsyncIterator[Served]:
+    """A router with `settings`; over `link`, or a new one; fed by hand."""
     given = RouterSettings(port=0, **{"shutdown_grace_s": 0, **settings})
-    link = link or RestingLink()
-    app = create_app(given, link)
+    link = link or HandFedLink()
+    app = create_app(given, link.fleet)
     server = Server(app, given)
     serving = await server.start()
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Served(port, link, server, app.state.answers)  # type: ignore[arg-type]
+        yield Served(port, link, server, app.state.answers)
     finally:
         server.should_exit = True
         await serving
@@ -80,18 +71,6 @@ async def until(condition: Any, within_s: float = DEADLINE_S) -> None:
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - of any state, not of one event
             await asyncio.sleep(0.002)
-
-
-async def ready(link: WorkerLink) -> None:
-    """Wait for a link to a real worker."""
-
-    def there() -> bool:
-        try:
-            return bool(link.model)
-        except WorkerUnavailable:
-            return False
-
-    await until(there)
 
 
 def head(path: str, *, method: str = "POST", **headers: str) -> bytes:

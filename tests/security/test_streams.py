@@ -16,7 +16,7 @@ from multiverse_router.api.streaming import HEARTBEAT
 from multiverse_shared.dialect import Tag
 from tests.security.serving import (
     Connection,
-    RestingLink,
+    HandFedLink,
     Served,
     ask,
     connected,
@@ -78,7 +78,7 @@ async def test_no_heartbeat_while_events_come() -> None:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_reader_that_stalls_is_cut_with_bytes_under_way(stream: bool) -> None:
     """Closing the connection would wait until it reads."""
-    link = RestingLink(served_model(context_length=1 << 16, kv_cells=1 << 16))
+    link = HandFedLink(served_model(context_length=1 << 16, kv_cells=1 << 16))
     async with running(link, stalled_reader_s=0.2) as served, stalling(served.port) as client:
         body = {"prompt": "x", "max_tokens": 9000, "logprobs": True, "stream": stream}
         await asyncio.get_running_loop().sock_sendall(client, post(GENERATE, body))
@@ -96,7 +96,7 @@ async def test_a_reader_that_stalls_is_cut_with_bytes_under_way(stream: bool) ->
 
 
 async def test_a_reader_that_stalls_between_two_events_is_cut_by_a_heartbeat() -> None:
-    link = RestingLink(served_model(context_length=1 << 16, kv_cells=1 << 16))
+    link = HandFedLink(served_model(context_length=1 << 16, kv_cells=1 << 16))
     settings = {"stalled_reader_s": 0.2, "heartbeat_s": 0.05}
     async with running(link, **settings) as served, stalling(served.port) as client:
         body = {"prompt": "x", "max_tokens": 9000, "logprobs": True}
@@ -331,7 +331,7 @@ async def test_in_flight_is_exactly_zero_after_ends_of_every_kind() -> None:
                     case 2:
                         link.decoded(link.starts[-1], text("x"))
             await until(lambda: served.metric("answers_in_flight") == 0)
-        assert link.open_requests == 0
+        assert link.branches == 0
         ends = {
             end: served.metric("answers_total", model="small", end=end)
             for end in ("stop", "internal_error", "left")

@@ -16,6 +16,7 @@ from multiverse_router.context_seal import ContextSeal
 from multiverse_router.coordinator import Coordinator
 from multiverse_router.event_queue import EventQueue
 from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent
+from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.logprobs import TokenLogprob
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.model import ServedModel
@@ -23,7 +24,6 @@ from multiverse_router.places import Places
 from multiverse_router.request import AnswerRequest
 from multiverse_router.scoring import prompt_logprobs
 from multiverse_router.visit import current_visit
-from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import (
     MultiverseError,
     RequestTooLarge,
@@ -60,7 +60,7 @@ class Answers:
 
     def __init__(
         self,
-        link: WorkerLink,
+        fleet: Fleet,
         max_requests: int,
         seal: ContextSeal,
         *,
@@ -72,7 +72,7 @@ class Answers:
         self.seal = seal
         self.metrics = metrics or RouterMetrics()
         self.closing = False  # nothing new is begun
-        self._link = link
+        self._fleet = fleet
         self._places = Places(max_requests, concurrency)
         self._most_prompt = most_prompt_tokens
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,22 +81,31 @@ class Answers:
     def running(self) -> int:
         return self._places.taken
 
-    @property
-    def model(self) -> ServedModel:
-        """WorkerUnavailable while there is none."""
-        return self._link.model
+    def model(self, name: str | None = None) -> ServedModel:
+        """The model called so; the only one without a name. See `Fleet.model` for the errors."""
+        model = self._fleet.model(name)
+        current_visit().model = model.name
+        return model
 
     @property
-    def known_model(self) -> str:
-        """The name of the model, also while its worker is away; empty before the first."""
-        return self._link.known_model
+    def models(self) -> list[ServedModel]:
+        """All that are served now. WorkerUnavailable while there is none."""
+        return self._fleet.models
+
+    @property
+    def ready(self) -> bool:
+        """Whether anything can be taken."""
+        return not self.closing and self._fleet.ready
 
     def check(self, request: AnswerRequest, count: int = 1) -> None:
         """Raise what would keep `count` answers to `request` from being started now."""
         if self.closing:
             raise WorkerUnavailable(_CLOSING)
         self._places.check(request.tenant, count)
-        _check_size(request, self._link.model, self._most_prompt)
+        model = self._served(request)
+        if not self._fleet.pool(model).available:
+            raise WorkerUnavailable(self._fleet.reason)
+        _check_size(request, model, self._most_prompt)
 
     def end_all(self) -> None:
         """End what still runs, with an error as its last event. Nothing new is begun."""
@@ -147,10 +156,18 @@ class Answers:
         """Those of the prompt's tokens but the first, before which there is nothing."""
         bounded = replace(request, deadline_s=current_visit().bounded(request.deadline_s))
         with self._places.taking(request.tenant):
-            return await prompt_logprobs(self._link, self._link.model, bounded)
+            model = self._served(request)
+            return await prompt_logprobs(self._fleet.pool(model), model, bounded)
+
+    def _served(self, request: AnswerRequest) -> ServedModel:
+        """The model that a request was encoded for. WorkerUnavailable when it is gone."""
+        model = self._fleet.model(request.model)
+        if model.digest != request.model_digest:
+            raise WorkerUnavailable("the workers serve another model now; try again")
+        return model
 
     async def _run(self, request: AnswerRequest, events: _Told) -> None:
-        meter = AnswerMeter(self.metrics, self.known_model)
+        meter = AnswerMeter(self.metrics, request.model)
 
         def tell(event: AnswerEvent) -> None:
             meter.saw(event)
@@ -162,13 +179,11 @@ class Answers:
             tell(event)
 
         try:
-            model = self._link.model
-            if model.digest != request.model_digest:
-                raise WorkerUnavailable("the worker serves another model now; try again")
+            model = self._served(request)
             if self.closing:
                 raise WorkerUnavailable(_CLOSING)
             self._places.check(request.tenant, 0)  # more may have come since `check`
-            coordinator = Coordinator(self._link, model, request, emit)
+            coordinator = Coordinator(self._fleet.pool(model), model, request, emit)
             await coordinator.run()
         except MultiverseError as error:
             tell(_error_event(error))

@@ -1,4 +1,4 @@
-"""The HTTP application of a router: routes over one worker link."""
+"""The HTTP application of a router: routes over its fleet of workers."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ from multiverse_router.api.door import Door
 from multiverse_router.api.json_check import JsonCheck
 from multiverse_router.api.observation import Observation
 from multiverse_router.context_seal import ContextSeal
+from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.gate import Gate
 from multiverse_router.keys import KeyFile
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.rpc import server as rpc
 from multiverse_router.settings import RouterSettings
-from multiverse_router.worker_link import WorkerLink
-from multiverse_shared.errors import WorkerUnavailable
 
 log = logging.getLogger(__name__)
 
 
-def create_app(settings: RouterSettings, link: WorkerLink | None = None) -> FastAPI:
-    """An application that connects to its worker while it runs (through `link`, if given).
+def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
+    """An application that connects to its workers while it runs (through `fleet`, if given).
 
     InvalidRequest or OSError when its API keys can't be read.
     """
-    link = link or WorkerLink(settings)
+    fleet = fleet or Fleet(settings)
     gate = _gate(settings)
     metrics = RouterMetrics()
     answers = Answers(
-        link,
+        fleet,
         settings.max_requests,
         ContextSeal.of(settings.context_key.get_secret_value()),
         concurrency=gate.concurrency,
         most_prompt_tokens=settings.most_prompt_tokens,
         metrics=metrics,
     )
-    metrics.follow(in_flight=lambda: answers.running, ready=lambda: link.connected)
+    metrics.follow(in_flight=lambda: answers.running, ready=lambda: fleet.ready)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -56,7 +55,7 @@ def create_app(settings: RouterSettings, link: WorkerLink | None = None) -> Fast
                 settings.host,
                 settings.port,
             )
-        task = asyncio.create_task(link.run())
+        task = asyncio.create_task(fleet.run())
         try:
             async with AsyncExitStack() as stack:
                 stack.enter_context(_metrics_server(metrics, settings))
@@ -74,7 +73,7 @@ def create_app(settings: RouterSettings, link: WorkerLink | None = None) -> Fast
     app.include_router(generate.routes(answers, settings))
     app.include_router(anthropic.routes(answers, settings))
     app.include_router(openai.routes(answers, settings))
-    app.include_router(_status(answers, link, settings))
+    app.include_router(_status(answers, fleet, settings))
     refusals.install(app)
     return app
 
@@ -120,7 +119,7 @@ def _metrics_server(metrics: RouterMetrics, settings: RouterSettings) -> Iterato
         thread.join()
 
 
-def _status(answers: Answers, link: WorkerLink, settings: RouterSettings) -> APIRouter:
+def _status(answers: Answers, fleet: Fleet, settings: RouterSettings) -> APIRouter:
     """What is asked by who runs the router: open to all."""
     router = APIRouter()
 
@@ -131,15 +130,15 @@ def _status(answers: Answers, link: WorkerLink, settings: RouterSettings) -> API
 
     @router.get("/ready")
     async def ready() -> Response:
-        """The worker is there, and requests are taken."""
+        """A worker is there, and requests are taken."""
         if answers.closing:
             return JSONResponse({"status": "ending", "reason": "the router is shutting down"}, 503)
-        try:
-            body = {"status": "ready", "model": link.model.name, "running": answers.running}
-            return JSONResponse(body)
-        except WorkerUnavailable as error:
-            status = "refused" if link.refused else "not ready"
-            return JSONResponse({"status": status, "reason": error.message}, 503)
+        if not fleet.ready:
+            status = "refused" if fleet.refused else "not ready"
+            return JSONResponse({"status": status, "reason": fleet.reason}, 503)
+        names = [model.name for model in fleet.models]
+        body = {"status": "ready", "models": names, "running": answers.running}
+        return JSONResponse(body)
 
     if settings.metrics_port is None:
 

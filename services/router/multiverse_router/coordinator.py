@@ -1,18 +1,18 @@
-"""The coordinator: carries out what the interpreter asks for, on the worker.
+"""The coordinator: carries out what the interpreter asks for.
 
-It starts branches, feeds what they decode to the interpreter, keeps the leases, and turns
-effects into public events. One coordinator serves one request; everything it started hangs
-under it and ends with it, however it ends.
+It starts branches, feeds what they decode to the interpreter, and turns effects into public
+events. One coordinator serves one request; everything it started hangs under it and ends with
+it, however it ends. Where branches run is the business of `branches`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.branches import Branches, Step
 from multiverse_router.detokenizer import Detokenizer
 from multiverse_router.events import (
     THINK,
@@ -25,12 +25,11 @@ from multiverse_router.events import (
     TextEvent,
     UsageEvent,
 )
+from multiverse_router.fleet.pool import Pool
 from multiverse_router.logprobs import Logprobs
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel
 from multiverse_router.stop_strings import StopStrings
-from multiverse_router.wire import sampling_message, start_message
-from multiverse_router.worker_link import Channel, WorkerLink
 from multiverse_shared.effects import (
     AbortBranch,
     Effect,
@@ -43,7 +42,6 @@ from multiverse_shared.effects import (
     StartBranch,
     Tokens,
 )
-from multiverse_shared.errors import WorkerUnavailable, error_from_grpc
 from multiverse_shared.interpreter import Interpreter
 from multiverse_shared.tree import Context, count
 from multiverse_shared.usage import usage
@@ -51,22 +49,10 @@ from multiverse_shared.usage import usage
 Emit = Callable[[AnswerEvent], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """A finished branch: its lease, and the context that its key stands for."""
-
-    lease: str
-    key: bytes
-    context: Context | None  # None when nothing goes on from it
-
-
 class Coordinator:
     """Runs one answer. `emit` is called for each event, in order; it must not block."""
 
-    def __init__(
-        self, link: WorkerLink, model: ServedModel, request: AnswerRequest, emit: Emit
-    ) -> None:
-        self._link = link
+    def __init__(self, pool: Pool, model: ServedModel, request: AnswerRequest, emit: Emit) -> None:
         self._model = model
         self._request = request
         self._emit = emit
@@ -79,11 +65,8 @@ class Coordinator:
             may_fork=request.parallel is not Parallel.OFF,
         )
         serial = request.parallel is Parallel.SERIAL
-        self._max_live = 1 if serial else request.limits.max_live_paths
-        self._waiting: list[tuple[tuple[int, ...], int, StartBranch]] = []
-        self._starts: dict[int, StartBranch] = {}  # running, by number
-        self._numbers: dict[str, int] = {}  # every branch started, by name
-        self._ended: dict[str, _Ended] = {}
+        max_live = 1 if serial else request.limits.max_live_paths
+        self._branches = Branches(pool, request, self._prompt_tokens, max_live)
         self._text: dict[str, Detokenizer] = {}
         self._kind: dict[str, str] = {}
         self._stops = StopStrings(request.stop)
@@ -101,115 +84,63 @@ class Coordinator:
         """From the start event to the finish event. Raises MultiverseError when it can't."""
         request = self._request
         self._emit(StartEvent(request.id, self._model.name, self._prompt_tokens))
-        with self._link.channel() as channel:
+        with self._branches as branches:
             try:
                 async with asyncio.timeout(request.deadline_s):
-                    self._apply(self._interpreter.begin(), channel)
+                    self._apply(self._interpreter.begin())
                     while self._interpreter.finished_reason is None:
-                        self._update(await channel.update(), channel)
+                        self._update(await branches.next())
             except TimeoutError:
-                self._waiting.clear()
-                self._apply(self._interpreter.expire(), channel)
-            finally:
-                for ended in self._ended.values():
-                    channel.release(ended.lease)
+                branches.forget_waiting()
+                self._apply(self._interpreter.expire())
 
-    # -- from the worker -------------------------------------------------------------------------
+    # -- from the workers ------------------------------------------------------------------------
 
-    def _update(self, update: pb.Update, channel: Channel) -> None:
-        start = self._starts.get(update.branch)
-        if start is None:
-            return
-        if update.ids:
-            self._read(start, update, channel)
-        if update.HasField("finish"):
-            if self._starts.pop(update.branch, None):
-                self._finished(start, update.finish, channel)
-            elif update.finish.lease:  # given up within this very frame
-                channel.release(update.finish.lease)
-        self._launch(channel)
+    def _update(self, step: Step) -> None:
+        if step.update.ids:
+            self._read(step)
+        if step.update.HasField("finish") and self._branches.end(step):
+            self._finished(step.start, step.update.finish)
 
-    def _read(self, start: StartBranch, update: pb.Update, channel: Channel) -> None:
+    def _read(self, step: Step) -> None:
         """Tokens that may end the answer, or have logprobs, are read one by one."""
+        start, update = step.start, step.update
         if not self._request.stop and self._logprobs is None:
-            self._apply(self._interpreter.sampled(start.branch, update.ids), channel)
+            self._apply(self._interpreter.sampled(start.branch, update.ids))
             return
         for index, token in enumerate(update.ids):
-            if update.branch not in self._starts:  # given up before this token
+            if not self._branches.runs(start.branch):  # given up before this token
                 return
             if self._logprobs:
                 self._logprobs.read(start.path, update, index)
-            self._apply(self._interpreter.sampled(start.branch, (token,)), channel)
+            self._apply(self._interpreter.sampled(start.branch, (token,)))
 
-    def _finished(self, start: StartBranch, finish: pb.Finish, channel: Channel) -> None:
-        if finish.reason == pb.FINISH_REASON_FAILED:
-            if finish.code == "NOT_FOUND":  # the base is gone: send the context in full
-                self._start(start, channel, in_full=True)
-                return
-            raise error_from_grpc(finish.code, finish.message)
-        if finish.reason not in (pb.FINISH_REASON_STOP, pb.FINISH_REASON_LENGTH):
-            raise WorkerUnavailable("the worker gave the answer up; try again")
-        self._count_reuse(start, finish)
+    def _finished(self, start: StartBranch, finish: pb.Finish) -> None:
+        self._count_reuse(finish)
         stopped = finish.reason == pb.FINISH_REASON_STOP
         reason = Reason.STOP if stopped else Reason.LENGTH
         effects = self._interpreter.finished(start.branch, reason, finish.stop if stopped else None)
         base = self._interpreter.fork_context(start.branch)
-        same = base is not None and count(base) == finish.context_tokens
-        self._ended[start.branch] = _Ended(finish.lease, finish.key, base if same else None)
-        self._apply(effects, channel)
+        if base is not None and count(base) == finish.context_tokens:
+            self._branches.goes_on(start.branch, base)
+        self._apply(effects)
 
-    def _count_reuse(self, start: StartBranch, finish: pb.Finish) -> None:
+    def _count_reuse(self, finish: pb.Finish) -> None:
         if self._first:
             self._first = False
             self._cached = min(finish.reused_tokens, self._prompt_tokens)
         else:
             self._reused += finish.reused_tokens
 
-    # -- to the worker ---------------------------------------------------------------------------
-
-    def _launch(self, channel: Channel) -> None:
-        """Start waiting branches in the order of their paths, as many as may live."""
-        while self._waiting and len(self._starts) < self._max_live:
-            self._start(heapq.heappop(self._waiting)[2], channel)
-
-    def _start(self, start: StartBranch, channel: Channel, *, in_full: bool = False) -> None:
-        request = self._request
-        base = self._base(start) if not in_full else None
-        number = channel.new_branch()
-        self._starts[number] = start
-        self._numbers[start.branch] = number
-        message = start_message(
-            start,
-            branch=number,
-            request=request.id,
-            block=self._numbers[start.block] if start.block else None,
-            base_key=base.key if base else b"",
-            base_items=len(base.context) if base and base.context else 0,
-            sampling=sampling_message(request.sampling, start, self._prompt_tokens),
-            consumes=[self._ended[b].lease for b in start.joins if b in self._ended],
-        )
-        channel.start(message)
-
-    def _base(self, start: StartBranch) -> _Ended | None:
-        """The finished branch whose context begins that of `start`, if the worker has it."""
-        name = start.joins[0] if start.joins else start.block
-        ended = self._ended.get(name) if name else None
-        if ended is None or ended.context is None:
-            return None
-        return ended if start.context[: len(ended.context)] == ended.context else None
-
     # -- to the client ---------------------------------------------------------------------------
 
-    def _apply(self, effects: list[Effect], channel: Channel) -> None:
+    def _apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case StartBranch():
-                    order = tuple(int(part) for part in effect.path.split("."))
-                    heapq.heappush(self._waiting, (order, len(self._numbers), effect))
+                    self._branches.add([effect])
                 case AbortBranch():
-                    number = self._numbers[effect.branch]
-                    self._starts.pop(number, None)
-                    channel.abort(number)
+                    self._branches.abort(effect.branch)
                 case Tokens():
                     self._say(effect)
                 case Forked():
@@ -225,9 +156,8 @@ class Coordinator:
                 case Finished():
                     self._finish(effect.reason)
             if self._stops.matched and self._interpreter.finished_reason is None:
-                self._apply(self._interpreter.stop(), channel)
+                self._apply(self._interpreter.stop())
                 return  # what is left stands behind it
-        self._launch(channel)
 
     def _say(self, tokens: Tokens) -> None:
         thinking = self._model.thinking

@@ -27,7 +27,7 @@ class RouterMetrics:
             f"{PREFIX}_answers_in_flight", "answers in the making", registry=self._registry
         )
         self.ready = Gauge(
-            f"{PREFIX}_worker_connected", "1 while a worker is there", registry=self._registry
+            f"{PREFIX}_worker_connected", "1 while a worker takes new work", registry=self._registry
         )
         self.answers = self._counter(
             "answers", "answers that ended, by reason, kind of error, or `left`", ("model", "end")

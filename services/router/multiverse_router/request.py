@@ -40,6 +40,7 @@ class AnswerRequest:
     """What the coordinator needs to know."""
 
     id: str
+    model: str  # its name
     model_digest: str  # of the model that `prompt` was encoded for
     prompt: Context  # in normal form; ends with a text
     limits: Limits

@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from multiverse_router.placement.choice import Roots, Siblings
 from multiverse_shared.limits import Limits
 from multiverse_shared.tls import TlsFiles
 
@@ -41,7 +42,23 @@ class RouterSettings(BaseSettings):
     grpc_port: int | None = Field(
         None, ge=0, le=65535, description="gRPC port; 0 picks a free one, none: no gRPC"
     )
-    worker: str = Field("127.0.0.1:7071", description="host:port of the worker")
+    workers: str = Field(
+        "127.0.0.1:7071", description="host:port of each worker, with commas between"
+    )
+    placement: Roots = Field(
+        Roots.LEAST_LOAD, description="where a request starts; see `multiverse_router.placement`"
+    )
+    siblings: Siblings = Field(
+        Siblings.LOCAL, description="where the paths of a fork run: all at home, or spread"
+    )
+    reroute_s: float = Field(
+        10.0, ge=0, description="what has lost its worker waits so long for another one"
+    )
+    silence_s: float = Field(
+        60.0,
+        gt=0,
+        description="work moves on from a worker that computes nothing for so long",
+    )
     worker_tls_cert_file: Path | None = Field(
         None, description="certificate shown to workers (PEM); with it connections are TLS"
     )
@@ -125,6 +142,19 @@ class RouterSettings(BaseSettings):
     def _whole_tls(self) -> Self:
         _ = self.worker_tls
         return self
+
+    @property
+    def worker_addresses(self) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.workers.split(",") if part.strip())
+
+    @field_validator("workers")
+    @classmethod
+    def _addresses(cls, workers: str) -> str:
+        for part in filter(None, (part.strip() for part in workers.split(","))):
+            host, _, port = part.rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+                raise ValueError(f"{part!r} is no host:port")
+        return workers
 
     @field_validator("context_key")
     @classmethod

@@ -23,6 +23,7 @@ class Visit:
     id: str
     tenant: str = ""  # name of the key; empty when there are none
     deadline: float | None = None  # on the monotonic clock, from a header
+    model: str = ""  # name of the served model that it asks, once that is known
     answers: list[str] = field(default_factory=list)  # ids of what was begun for it
     left: str | None = None  # how it ended before its answer did: `client`, `stalled`
     body: bytes | None = None  # kept only where the log may hold prompts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.request import SamplingOptions
 from multiverse_shared.effects import StartBranch
@@ -83,8 +85,12 @@ def start_message(
     base_items: int,
     sampling: pb.Sampling,
     consumes: list[str],
+    script: Sequence[int] = (),
 ) -> pb.Start:
-    """The command that starts `start`, whose first `base_items` items `base_key` stands for."""
+    """The command that starts `start`, whose first `base_items` items `base_key` stands for.
+
+    The ids of `script` are taken in place of the first draws.
+    """
     return pb.Start(
         branch=branch,
         request=request,
@@ -96,4 +102,5 @@ def start_message(
         max_tokens=start.max_tokens,
         length_tail=start.length_tail,
         consumes=consumes,
+        script=script,
     )

@@ -154,7 +154,7 @@ def test_without_a_worker_the_client_is_told_to_try_again(router_alone: str) -> 
 def router_alone() -> Iterator[str]:
     """Answers as a router whose worker never came."""
     port = free_port()
-    app = create_app(RouterSettings(worker=f"127.0.0.1:{free_port()}"))
+    app = create_app(RouterSettings(workers=f"127.0.0.1:{free_port()}"))
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -22,7 +22,7 @@ SEAL = ContextSeal([b"of the tests"])
 def application(link: HandFedLink, max_requests: int = 8) -> FastAPI:
     """As `create_app` builds it, but connected to `link`."""
     settings = RouterSettings(max_body_bytes=MAX_BODY_BYTES)
-    answers = Answers(link, max_requests, SEAL)
+    answers = Answers(link.fleet, max_requests, SEAL)
     app = FastAPI()
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.include_router(generate.routes(answers, settings))

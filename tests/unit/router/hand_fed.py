@@ -1,14 +1,16 @@
-"""A link to a worker that is played by hand: commands are read, updates are fed."""
+"""Links to workers that are played by hand: commands are read, updates are fed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.fleet.fleet import Fleet
+from multiverse_router.fleet.link import WorkerLink
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
-from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.dialect import Tag
 from multiverse_shared.limits import Limits
 from multiverse_shared.tree import Text
@@ -18,10 +20,11 @@ from tests.unit.router.served import served_model, tokenizer
 class HandFedLink(WorkerLink):
     """Connected from the start, to nobody."""
 
-    def __init__(self, served: ServedModel | None = None) -> None:
-        super().__init__(RouterSettings(worker="nobody:1"))
-        self._model = served or served_model()
+    def __init__(self, served: ServedModel | None = None, address: str = "nobody:1") -> None:
+        super().__init__(address, RouterSettings())
+        self._model = self._served = served or served_model()
         self.granted: set[str] = set()
+        self.fleet = fleet_of(self)
 
     @property
     def sent(self) -> list[pb.RunRequest]:
@@ -73,6 +76,31 @@ class HandFedLink(WorkerLink):
         """The stream breaks."""
         self._lost()
 
+    def come_back(self) -> None:
+        """The worker is there again, and has nothing."""
+        self._commands.clear()
+        self._model = self._served
+        self.stream += 1
+        self._changed()
+
+
+class Resting:
+    """A discovery that has nothing to say."""
+
+    async def watch(self) -> AsyncIterator[frozenset[str]]:
+        await asyncio.Event().wait()
+        yield frozenset()
+
+
+def fleet_of(*links: HandFedLink, **settings: object) -> Fleet:
+    """These workers are all there are; what loses its worker does not wait, if not told to."""
+    fleet = Fleet(RouterSettings(**{"reroute_s": 0, **settings}), Resting())
+    for link in links:
+        fleet.add(link)
+        link._changed = fleet.changed
+        link.fleet = fleet
+    return fleet
+
 
 def _logprobs(start: pb.Start, ids: Sequence[int]) -> list[float]:
     """What the worker says of tokens, if asked: as much below 0 as their ids are above."""
@@ -111,6 +139,7 @@ def request(
 ) -> AnswerRequest:
     return AnswerRequest(
         id="r",
+        model=served_model().name,
         model_digest=served_model().digest,
         prompt=(Text(tuple(text("prompt"))),),
         limits=limits or Limits(max_total_tokens=1000),

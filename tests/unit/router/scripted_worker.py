@@ -13,8 +13,8 @@ from multiverse_protos.engine.v1.engine_pb2_grpc import (
     EngineServiceServicer,
     add_EngineServiceServicer_to_server,
 )
+from multiverse_router.fleet.link import WorkerLink
 from multiverse_router.settings import RouterSettings
-from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import WorkerUnavailable
 from tests.unit.router.served import model_files, model_info
 
@@ -72,14 +72,14 @@ async def serving(worker: ScriptedWorker, port: int = 0) -> AsyncIterator[int]:
         await server.stop(grace=None)
 
 
-def settings_for(port: int) -> RouterSettings:
-    return RouterSettings(worker=f"127.0.0.1:{port}", max_message_mib=4)
+def link_to(port: int) -> WorkerLink:
+    return WorkerLink(f"127.0.0.1:{port}", RouterSettings(max_message_mib=4))
 
 
 @asynccontextmanager
 async def linked(port: int) -> AsyncIterator[tuple[WorkerLink, asyncio.Task[None]]]:
     """A link that runs towards `port`."""
-    link = WorkerLink(settings_for(port))
+    link = link_to(port)
     task = asyncio.create_task(link.run())
     try:
         yield link, task

@@ -148,14 +148,14 @@ async def test_a_client_that_leaves_ends_its_branches(path: str, stream: bool) -
     client.leave()
     await task
     assert link.aborted == {link.starts[0].branch}
-    assert link.open_requests == 0
+    assert link.branches == 0
     async with in_flight(app, link):  # its place is free again
         assert len(link.starts) == 2
 
 
 async def test_a_prompt_is_not_run_on_another_model_than_it_was_encoded_for() -> None:
     link = HandFedLink()
-    answers = Answers(link, 8, SEAL)
+    answers = Answers(link.fleet, 8, SEAL)
     stale = replace(hand_fed_request(), model_digest="older")
     async with answers.answer(stale) as events:
         told = [event async for event in events]

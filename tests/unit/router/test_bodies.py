@@ -15,7 +15,7 @@ from multiverse_router.api.openai.bodies import ChatBody
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
-from multiverse_shared.errors import InvalidRequest, NotFound
+from multiverse_shared.errors import InvalidRequest
 from multiverse_shared.limits import Limits
 from multiverse_shared.tree import count
 from tests.unit.router.app import SEAL
@@ -188,13 +188,6 @@ def test_a_seed_left_out_is_drawn_anew() -> None:
     model = served_model()
     assert request(model, seed=5).sampling.seed == 5
     assert len({request(model).sampling.seed for _ in range(8)}) == 8
-
-
-def test_another_models_name_is_not_found() -> None:
-    assert request(served_model(), model="small").prompt
-    with pytest.raises(NotFound, match="small") as caught:
-        request(served_model(), model="large")
-    assert caught.value.field == "model"
 
 
 def test_a_prompt_without_tokens_is_refused() -> None:

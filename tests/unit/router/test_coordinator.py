@@ -57,7 +57,9 @@ class Run:
 async def running(wanted: AnswerRequest) -> AsyncIterator[Run]:
     """`wanted` on a hand-fed link; cancelled at the end if it still runs."""
     run = Run(HandFedLink(), [])
-    coordinator = Coordinator(run.link, run.link.model, wanted, run.events.append)
+    coordinator = Coordinator(
+        run.link.fleet.pool(run.link.model), run.link.model, wanted, run.events.append
+    )
     run.task = asyncio.create_task(coordinator.run())
     try:
         yield run

@@ -44,7 +44,7 @@ async def test_a_client_that_leaves_while_paths_run_frees_those_that_ended() -> 
     async with running(request()) as run:
         first, second = await fork(run, "1:a", "2:b")
         run.link.ended(first, path("A"), "first")
-        await until(lambda: run.link._channels.keys() == {second.branch})
+        await until(lambda: run.link._flights.keys() == {second.branch})
         for _ in range(5):
             await asyncio.sleep(0)
     assert kept(run.link) == set()
@@ -125,5 +125,5 @@ async def test_nothing_is_remembered_of_branches_that_are_gone() -> None:
     async with running(request()) as run:
         first, _ = await fork(run, "1:a", "2:b")
         run.link.decoded(first, text("A"))
-    assert run.link._channels == {}
-    assert run.link.open_requests == 0
+    assert run.link.branches == 0
+    assert run.link.fleet.requests == 0

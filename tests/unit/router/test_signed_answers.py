@@ -38,7 +38,7 @@ async def answering(
     events: list[AnswerEvent] = []
 
     async def listen() -> None:
-        async with Answers(link, 8, SEAL).answer(wanted) as told:
+        async with Answers(link.fleet, 8, SEAL).answer(wanted) as told:
             async for event in told:
                 events.append(event)
 

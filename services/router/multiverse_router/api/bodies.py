@@ -23,7 +23,7 @@ from multiverse_router.model import ServedModel
 from multiverse_router.prompt import Turn
 from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings, Tags
-from multiverse_shared.errors import InvalidRequest, NotFound
+from multiverse_shared.errors import InvalidRequest
 from multiverse_shared.limits import Limits
 from multiverse_shared.tree import Context, JoinRule, Text
 
@@ -246,31 +246,17 @@ def answer_request(
     settings: RouterSettings,
     seal: ContextSeal,
 ) -> AnswerRequest:
-    """The checked request of a chat.
-
-    NotFound for another model, InvalidRequest with the field's name.
-    """
-    prompt = chat_prompt(body.model, options, messages, model, seal)
+    """The checked request of a chat to `model`. InvalidRequest with the field's name."""
+    prompt = chat_prompt(options, messages, model, seal)
     return prompted_request(request_id, body, options, prompt, max_tokens, model, settings)
 
 
 def chat_prompt(
-    name: str | None,
-    options: ParallelOptions,
-    messages: Sequence[Message],
-    model: ServedModel,
-    seal: ContextSeal,
+    options: ParallelOptions, messages: Sequence[Message], model: ServedModel, seal: ContextSeal
 ) -> Context:
-    """What the model reads of a chat. NotFound when it is not the one that `name` says."""
-    check_model(name, model)
+    """What the model reads of a chat. InvalidRequest with the field's name."""
     turns = [_turn(message, index, model, seal) for index, message in enumerate(messages)]
     return model.prompts.write(turns, parallel=options.parallel is not Parallel.OFF)
-
-
-def check_model(name: str | None, model: ServedModel) -> None:
-    """NotFound when another model than the served one is named."""
-    if name is not None and name != model.name:
-        raise NotFound(f"model {name!r} is not served here; {model.name!r} is", field="model")
 
 
 def prompted_request(
@@ -295,6 +281,7 @@ def prompted_request(
     limits["max_critical_tokens"] = min(limits.get("max_critical_tokens", total), room)
     return AnswerRequest(
         id=request_id,
+        model=model.name,
         model_digest=model.digest,
         prompt=prompt,
         limits=Limits(**limits),

@@ -52,7 +52,7 @@ async def generate_request(
         body,
         body.messages or [Message(role="user", content=body.prompt or "")],
         body.max_tokens,
-        answers.model,
+        answers.model(body.model),
         settings,
         answers.seal,
     )

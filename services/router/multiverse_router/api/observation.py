@@ -73,8 +73,7 @@ class Observation:
 
     def _count(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
         metrics, route = self._answers.metrics, _route(scope)
-        model = self._answers.known_model
-        metrics.requests.labels(route, f"{status // 100}xx", model).inc()
+        metrics.requests.labels(route, f"{status // 100}xx", visit.model).inc()
         metrics.request_seconds.labels(route).observe(seconds)
         if visit.left:
             metrics.left.labels(visit.left).inc()

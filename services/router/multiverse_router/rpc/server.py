@@ -19,7 +19,7 @@ from multiverse_router.answers import Answers
 from multiverse_router.rpc.admission import Admission, Admit
 from multiverse_router.rpc.service import SERVICE_NAME, GenerateService
 from multiverse_router.settings import RouterSettings
-from multiverse_shared.errors import InvalidRequest, WorkerUnavailable
+from multiverse_shared.errors import InvalidRequest
 
 HEALTH_EVERY_S = 0.5
 STOP_GRACE_S = 20.0
@@ -80,10 +80,7 @@ async def serving(
 async def _report(answers: Answers, checks: health.aio.HealthServicer) -> None:
     """Health checks are told whether requests are taken, as `/ready` does."""
     while True:
-        try:
-            status = _SERVES if answers.model and not answers.closing else _SERVES_NOT
-        except WorkerUnavailable:
-            status = _SERVES_NOT
+        status = _SERVES if answers.ready else _SERVES_NOT
         for name in ("", SERVICE_NAME):
             await checks.set(name, status)
         await asyncio.sleep(HEALTH_EVERY_S)

@@ -20,7 +20,6 @@ from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import (
     DeadlineExceeded,
     MultiverseError,
-    NotFound,
     RequestTooLarge,
     error_of_kind,
 )
@@ -53,10 +52,7 @@ class GenerateService(GenerateServiceServicer):
         self, request: pb.GetModelRequest, context: grpc.aio.ServicerContext
     ) -> pb.GetModelResponse:
         try:
-            model = self._answers.model
-            if request.name != model.name:
-                text = f"model {request.name!r} is not served here; {model.name!r} is"
-                raise NotFound(text, field="name")
+            model = self._answers.model(request.name)
         except MultiverseError as error:
             await refuse(context, error)
         return pb.GetModelResponse(model=model_message(model))
@@ -65,7 +61,9 @@ class GenerateService(GenerateServiceServicer):
         self, request: pb.ListModelsRequest, context: grpc.aio.ServicerContext
     ) -> pb.ListModelsResponse:
         try:
-            return pb.ListModelsResponse(models=[model_message(self._answers.model)])
+            return pb.ListModelsResponse(
+                models=[model_message(model) for model in self._answers.models]
+            )
         except MultiverseError as error:
             await refuse(context, error)
 

@@ -27,7 +27,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
 
     @router.post("/v1/messages")
     async def messages(body: MessagesBody, request: Request) -> Response:
-        model = answers.model
+        model = answers.model(body.decoding.model)
         wanted = await asyncio.to_thread(
             answer_request,
             f"msg_{uuid.uuid4().hex}",
@@ -56,8 +56,9 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
     @router.post("/v1/messages/count_tokens")
     async def count_tokens(body: CountBody) -> dict[str, int]:
         """Tokens of the prompt that these messages make; nothing is begun."""
+        model = answers.model(body.model)
         prompt = await asyncio.to_thread(
-            chat_prompt, body.model, body.multiverse, body.chat, answers.model, answers.seal
+            chat_prompt, body.multiverse, body.chat, model, answers.seal
         )
         return {"input_tokens": count(prompt)}
 

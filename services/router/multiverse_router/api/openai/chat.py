@@ -37,7 +37,7 @@ def add(router: APIRouter, answers: Answers, settings: RouterSettings) -> None:
     @router.post("/v1/chat/completions")
     async def chat(body: ChatBody, request: Request) -> Response:
         check_choices(body, 1, settings)
-        model = answers.model
+        model = answers.model(body.model)
         wanted = await asyncio.to_thread(
             answer_request,
             f"chatcmpl-{uuid.uuid4()}",

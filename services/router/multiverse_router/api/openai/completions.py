@@ -36,7 +36,7 @@ from multiverse_shared.errors import MultiverseError, status_of
 def add(router: APIRouter, answers: Answers, settings: RouterSettings) -> None:
     @router.post("/v1/completions")
     async def complete(body: CompletionBody, request: Request) -> Response:
-        model = answers.model
+        model = answers.model(body.model)
         prompts = await asyncio.to_thread(prompts_of, body, model, settings)
         requests = [each for prompt in prompts for each in alternatives(prompt.request, body.n)]
         for prompt in prompts:

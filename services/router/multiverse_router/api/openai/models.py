@@ -1,4 +1,4 @@
-"""GET /v1/models: the one model that is served."""
+"""GET /v1/models: what is served now."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import Any
 from fastapi import APIRouter
 
 from multiverse_router.answers import Answers
-from multiverse_router.api.bodies import check_model
 from multiverse_router.model import ServedModel
 
 
 def add(router: APIRouter, answers: Answers) -> None:
     @router.get("/v1/models")
     async def models() -> dict[str, Any]:
-        return {"object": "list", "data": [_entry(answers.model)]}
+        return {"object": "list", "data": [_entry(model) for model in answers.models]}
 
     @router.get("/v1/models/{name:path}")
     async def one(name: str) -> dict[str, Any]:
-        check_model(name, answers.model)
-        return _entry(answers.model)
+        return _entry(answers.model(name))
 
 
 def _entry(model: ServedModel) -> dict[str, Any]:

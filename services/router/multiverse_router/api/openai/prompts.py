@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiverse_router.answers import Answers
-from multiverse_router.api.bodies import check_model, prompted_request
+from multiverse_router.api.bodies import prompted_request
 from multiverse_router.api.openai.bodies import CompletionBody
 from multiverse_router.api.openai.choices import check_choices
 from multiverse_router.api.openai.logprobs import Columns
@@ -63,8 +63,7 @@ class Prompt:
 
 
 def prompts_of(body: CompletionBody, model: ServedModel, settings: RouterSettings) -> list[Prompt]:
-    """The checked prompts. InvalidRequest and NotFound name the field."""
-    check_model(body.model, model)
+    """The checked prompts for `model`. InvalidRequest names the field."""
     check_choices(body, len(body.prompts), settings)
     name = f"cmpl-{uuid.uuid4()}"
     return [

@@ -9,19 +9,35 @@ from contextlib import AsyncExitStack
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.fleet.link import WorkerLink, new_branch
 from multiverse_router.settings import RouterSettings
-from multiverse_router.worker_link import WorkerLink
 from multiverse_shared.errors import WorkerUnavailable
 from tests.unit.router.scripted_worker import (
     END,
     ScriptedWorker,
+    link_to,
     linked,
     reason,
     serving,
-    settings_for,
 )
 
 POLL_S = 0.01
+
+
+class Reader:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+        self.gone: list[int] = []
+        self.reason = ""
+
+    def updated(self, link: WorkerLink, update: pb.Update) -> None:
+        self.told += update.ids
+
+    def lost(self, link: WorkerLink, branches: list[int], reason: str) -> None:
+        self.gone += branches
+        self.reason = reason
 
 
 async def eventually(condition: Callable[[], object]) -> None:
@@ -33,8 +49,8 @@ async def eventually(condition: Callable[[], object]) -> None:
 async def test_a_link_without_a_worker_says_so() -> None:
     async with linked(1) as (link, task):
         await eventually(lambda: "UNAVAILABLE" in reason(link))
-        with pytest.raises(WorkerUnavailable, match=r"127\.0\.0\.1:1"), link.channel():
-            pass
+        with pytest.raises(WorkerUnavailable, match=r"127\.0\.0\.1:1"):
+            assert link.model
         assert not task.done()
 
 
@@ -44,34 +60,35 @@ async def test_files_that_come_in_chunks_make_the_model() -> None:
         assert link.model.name == "small"
 
 
-async def test_commands_go_out_in_order_and_updates_come_to_their_channel() -> None:
+async def test_commands_go_out_in_order_and_updates_come_to_who_started_the_branch() -> None:
     worker = ScriptedWorker()
     async with serving(worker) as port, linked(port) as (link, _):
         await eventually(lambda: not reason(link))
-        with link.channel() as first, link.channel() as second:
-            one, two = first.new_branch(), second.new_branch()
-            first.start(pb.Start(branch=one))
-            second.start(pb.Start(branch=two))
-            first.release("lease")
-            await eventually(lambda: len(worker.commands) == 3)
-            kinds = [command.WhichOneof("command") for command in worker.commands]
-            assert kinds == ["start", "start", "release"]
-            updates = [pb.Update(branch=two, ids=[2]), pb.Update(branch=one, ids=[1])]
-            worker.frames.put_nowait(pb.RunResponse(updates=updates))
-            assert list((await first.update()).ids) == [1]
-            assert list((await second.update()).ids) == [2]
+        (one, first), (two, second) = (new_branch(), Reader()), (new_branch(), Reader())
+        link.start(pb.Start(branch=one), first)
+        link.start(pb.Start(branch=two), second)
+        link.release("lease")
+        await eventually(lambda: len(worker.commands) == 3)
+        kinds = [command.WhichOneof("command") for command in worker.commands]
+        assert kinds == ["start", "start", "release"]
+        updates = [pb.Update(branch=two, ids=[2]), pb.Update(branch=one, ids=[1])]
+        worker.frames.put_nowait(pb.RunResponse(updates=updates))
+        await eventually(lambda: (first.told, second.told) == ([1], [2]))
 
 
-async def test_leaving_a_channel_aborts_what_it_left_running() -> None:
+async def test_an_aborted_branch_is_not_in_flight_and_is_aborted_once() -> None:
     worker = ScriptedWorker()
     async with serving(worker) as port, linked(port) as (link, _):
         await eventually(lambda: not reason(link))
-        with link.channel() as channel:
-            branch = channel.new_branch()
-            channel.start(pb.Start(branch=branch))
-        await eventually(lambda: len(worker.commands) == 2)
+        branch = new_branch()
+        link.start(pb.Start(branch=branch), Reader(), tokens=7, loading=3)
+        assert (link.branches, link.tokens, link.loading) == (1, 7, 3)
+        link.abort(branch)
+        link.abort(branch)
+        link.release("last")
+        assert (link.branches, link.tokens, link.loading) == (0, 0, 0)
+        await eventually(lambda: len(worker.commands) == 3)
         assert worker.commands[1].abort.branch == branch
-        assert link.open_requests == 0
 
 
 async def test_the_lease_of_a_branch_that_nobody_waits_for_is_released() -> None:
@@ -89,13 +106,29 @@ async def test_a_stream_that_the_worker_closes_is_told_to_requests_and_opened_ag
     worker = ScriptedWorker()
     async with serving(worker) as port, linked(port) as (link, _):
         await eventually(lambda: not reason(link))
-        with link.channel() as channel:
-            channel.start(pb.Start(branch=channel.new_branch()))
-            await eventually(lambda: worker.commands)  # or its writing could fail, and say so
-            worker.frames.put_nowait(END)
-            with pytest.raises(WorkerUnavailable, match="closed the stream"):
-                await channel.update()
+        branch, reader = new_branch(), Reader()
+        link.start(pb.Start(branch=branch), reader)
+        await eventually(lambda: worker.commands)  # or its writing could fail, and say so
+        worker.frames.put_nowait(END)
+        await eventually(lambda: reader.gone == [branch])
+        assert "closed the stream" in reader.reason
+        assert link.branches == 0
         await eventually(lambda: not reason(link) and worker.streams == 2)
+        assert link.stream == 2
+
+
+async def test_a_link_that_is_given_up_connects_anew_and_says_why() -> None:
+    worker = ScriptedWorker()
+    async with serving(worker) as port, linked(port) as (link, task):
+        await eventually(lambda: not reason(link))
+        reader = Reader()
+        link.start(pb.Start(branch=new_branch()), reader)
+        await eventually(lambda: worker.commands)
+        link.give_up("it said nothing")
+        await eventually(lambda: reader.gone)
+        assert "it said nothing" in reader.reason
+        await eventually(lambda: not reason(link) and worker.streams == 2)
+        assert not task.done()
 
 
 async def test_a_stream_that_ends_while_commands_are_sent_is_told_in_our_words() -> None:
@@ -103,32 +136,30 @@ async def test_a_stream_that_ends_while_commands_are_sent_is_told_in_our_words()
     worker = ScriptedWorker()
     async with serving(worker) as port, linked(port) as (link, _):
         await eventually(lambda: not reason(link))
-        with link.channel() as channel:
-            worker.frames.put_nowait(END)
-            for _ in range(50):
-                channel.release("a lease")
-                await asyncio.sleep(0)
-            with pytest.raises(WorkerUnavailable, match=r"the stream") as caught:
-                await channel.update()
-        assert "Core" not in caught.value.message
+        reader = Reader()
+        link.start(pb.Start(branch=new_branch()), reader)
+        worker.frames.put_nowait(END)
+        for _ in range(50):
+            link.release("a lease")
+            await asyncio.sleep(0)
+        await eventually(lambda: reader.gone)
+        assert "the stream" in reader.reason
+        assert "Core" not in reader.reason
 
 
 async def test_commands_of_a_broken_stream_do_not_reach_the_next_one() -> None:
     worker = ScriptedWorker()
     async with serving(worker) as port, linked(port) as (link, _):
         await eventually(lambda: not reason(link))
-        with link.channel() as channel:
-            branch = channel.new_branch()
-            channel.start(pb.Start(branch=branch))
-            await eventually(lambda: worker.commands)
-            worker.frames.put_nowait(END)
-            with pytest.raises(WorkerUnavailable):
-                await channel.update()
-            channel.release("of the first stream")
+        reader = Reader()
+        link.start(pb.Start(branch=new_branch()), reader)
+        await eventually(lambda: worker.commands)
+        worker.frames.put_nowait(END)
+        await eventually(lambda: reader.gone)
+        link.release("of the first stream")
         await eventually(lambda: not reason(link) and worker.streams == 2)
-        with link.channel() as channel:
-            channel.start(pb.Start(branch=channel.new_branch()))
-            await eventually(lambda: len(worker.commands) > 1)
+        link.start(pb.Start(branch=new_branch()), reader)
+        await eventually(lambda: len(worker.commands) > 1)
         assert [c.WhichOneof("command") for c in worker.commands[1:2]] == ["start"]
 
 
@@ -145,7 +176,7 @@ async def test_a_link_that_is_ended_as_its_worker_goes_away_ends() -> None:
     """Both happen at once when a whole set-up is stopped. Tried often: it is a race."""
     for _ in range(10):
         async with serving(ScriptedWorker()) as port:
-            link = WorkerLink(settings_for(port))
+            link = link_to(port)
             task = asyncio.create_task(link.run())
             await eventually(lambda link=link: not reason(link))
         task.cancel()
@@ -201,6 +232,6 @@ async def test_ending_the_link_leaves_no_task_behind() -> None:
 
 
 def test_a_command_without_a_connection_is_dropped() -> None:
-    link = WorkerLink(RouterSettings(worker="nobody:1"))
+    link = WorkerLink("nobody:1", RouterSettings())
     link.send(pb.RunRequest(release=pb.Release(lease="x")))
     assert not link._commands

@@ -1,0 +1,119 @@
+"""The workers of one model, as a request sees them: where it may start, go on, and fork.
+
+Asks the placement policy; knows no commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from multiverse_router.fleet.session import Session
+from multiverse_router.fleet.worker import Worker
+from multiverse_router.model import ServedModel
+from multiverse_router.placement.policy import Fork, Root
+from multiverse_router.placement.view import Progress, WorkerView
+from multiverse_shared.errors import WorkerUnavailable
+
+if TYPE_CHECKING:
+    from multiverse_router.fleet.fleet import Fleet
+
+
+class Pool:
+    """Of the workers that serve `model` at any moment. A `Fleet` to the policies."""
+
+    def __init__(self, fleet: Fleet, model: ServedModel) -> None:
+        self.fleet = fleet
+        self._name = model.name
+        self._digest = model.digest
+
+    @property
+    def members(self) -> list[Worker]:
+        """All that are connected, whether they take new work or not."""
+        return [worker for worker in self.fleet.workers if self._serves(worker)]
+
+    @property
+    def available(self) -> list[Worker]:
+        return [worker for worker in self.members if worker.available]
+
+    def holds(self, worker: Worker) -> bool:
+        """Whether what began on a worker may go on there."""
+        return worker.reachable and self._serves(worker)
+
+    def root(self, tokens: int, without: Collection[Worker] = ()) -> Worker:
+        """Where a context of so many tokens starts, or starts again.
+
+        WorkerUnavailable when no worker but those of `without` takes it.
+        """
+        snapshot = _Snapshot(self.members, without)
+        if not any(worker.available for worker in snapshot.members):
+            raise WorkerUnavailable(self.fleet.reason)
+        return snapshot.of(self.fleet.policy.root(snapshot, Root(tokens), _now()))
+
+    def fork(
+        self, home: Worker, paths: int, tokens: int, progress: Progress
+    ) -> list[Worker | None]:
+        """For each of the sibling paths behind a context at `home` its worker; None: it waits.
+
+        WorkerUnavailable when `home` is gone and nobody else takes anything.
+        """
+        snapshot = _Snapshot(self.members)
+        fork = Fork(home.address, tokens, paths, progress, self.fleet.path_tokens)
+        placed = self.fleet.policy.fork(snapshot, fork, _now())
+        return [None if address is None else snapshot.of(address) for address in placed]
+
+    def _serves(self, worker: Worker) -> bool:
+        link = worker.link
+        return (
+            link.connected and link.model.digest == self._digest and link.model.name == self._name
+        )
+
+
+class _Snapshot:
+    """What a policy sees during one decision."""
+
+    def __init__(self, members: list[Worker], without: Collection[Worker] = ()) -> None:
+        self.members = [worker for worker in members if worker not in without]
+        self._by_address = {worker.address: worker for worker in self.members}
+
+    def of(self, address: str) -> Worker:
+        return self._by_address[address]
+
+    @property
+    def workers(self) -> Sequence[WorkerView]:
+        return _Views(self.members)
+
+    def worker(self, id: str) -> WorkerView | None:
+        worker = self._by_address.get(id)
+        return None if worker is None else worker.view
+
+    def residents(self, id: str) -> Collection[Progress]:
+        found = self._by_address[id].link.subscribers
+        return [session.progress for session in found if isinstance(session, Session)]
+
+
+class _Views(Sequence[WorkerView]):
+    """Made one by one: a policy looks at a few of many workers."""
+
+    def __init__(self, members: list[Worker]) -> None:
+        self._members = members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @overload
+    def __getitem__(self, index: int) -> WorkerView: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[WorkerView]: ...
+    def __getitem__(self, index: int | slice) -> WorkerView | Sequence[WorkerView]:
+        if isinstance(index, slice):
+            return _Views(self._members[index])
+        return self._members[index].view
+
+    def __iter__(self) -> Iterator[WorkerView]:
+        return (worker.view for worker in self._members)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,105 @@
+"""One worker of the fleet as the router uses it: its link, its breaker, who is at home on it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from multiverse_router.fleet.breaker import Breaker
+from multiverse_router.fleet.link import WorkerLink
+from multiverse_router.placement.steps import StepCurve
+from multiverse_router.placement.view import WorkerView
+
+FRESH_S = 2.0  # so long a report of other routers' branches is believed
+
+
+class Account:
+    """How many answers are at home somewhere. `Home` alone changes it."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+
+class Worker(Account):
+    """A member of the fleet, for as long as it is in it."""
+
+    def __init__(self, link: WorkerLink) -> None:
+        super().__init__()
+        self.link = link
+        self.breaker = Breaker()
+        self.leaving = False  # not discovered any more: it may end what it has
+
+    @property
+    def address(self) -> str:
+        return self.link.address
+
+    @property
+    def reachable(self) -> bool:
+        """What began here may go on here."""
+        return self.link.connected
+
+    @property
+    def available(self) -> bool:
+        """New work may be given."""
+        link = self.link
+        return link.connected and not link.draining and not self.leaving and self.breaker.allows
+
+    @property
+    def idle(self) -> bool:
+        """Nothing of this router is on it."""
+        return not self.requests and not self.link.branches
+
+    @property
+    def view(self) -> WorkerView:
+        """As placement sees it: what is known here first, what it reported second."""
+        link, report = self.link, self.link.load
+        if report is None:
+            return WorkerView(
+                id=self.address,
+                accepting=self.available,
+                running=link.branches,
+                loading=link.loading,
+                tokens=link.tokens,
+            )
+        fresh = asyncio.get_running_loop().time() - link.load_at <= FRESH_S
+        return WorkerView(
+            id=self.address,
+            accepting=self.available,
+            running=link.branches + (link.others if fresh else 0),
+            waiting=report.waiting if fresh else 0,
+            loading=link.loading,
+            tokens=link.tokens,
+            kv_free=report.kv_cells_free + report.kv_cells_idle,
+            kv_total=report.kv_cells,
+            steps=StepCurve.of(report.step_ms.items()),
+            reported_s=link.load_at,
+        )
+
+    def __repr__(self) -> str:
+        return f"Worker({self.address})"
+
+
+class Home:
+    """The worker on whose account an answer is; on `homeless`, while it has none.
+
+    A context manager; whatever way it is left, the account is settled.
+    """
+
+    def __init__(self, homeless: Account) -> None:
+        self._homeless = homeless
+        self.worker: Worker | None = None
+
+    @property
+    def _account(self) -> Account:
+        return self.worker or self._homeless
+
+    def __enter__(self) -> Home:
+        self._account.requests += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._account.requests -= 1
+
+    def move(self, worker: Worker | None) -> None:
+        self._account.requests -= 1
+        self.worker = worker
+        self._account.requests += 1
