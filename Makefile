@@ -49,11 +49,15 @@ CANCELLED ?= 300
 PRESSED ?= 16
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
+USERS ?= 300
+LOAD_SECONDS ?= 300
+WORKERS ?= 2
+THRESHOLDS ?= loadtest/thresholds.json
 
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo soak pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest soak pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -135,6 +139,10 @@ bench-sim: setup-all ## tokens a second that a simulator tells over one stream (
 bench-router: setup-all ## what the router adds to streams and costs, beside a Rust gateway (MODEL, STREAMS, RATE tokens/s each, SECONDS, ROUNDS)
 	@[ -x build/gateway/bin/smg ] || { $(PYTHON) -m venv build/gateway && build/gateway/bin/pip install --quiet --disable-pip-version-check --only-binary :all: smg==$(SMG); } || echo "no gateway: measured without one" >&2
 	@$(BIN)/python -m tests.bench.router --model $(MODEL) --streams $(STREAMS) --rate $(RATE) --seconds $(SECONDS) --rounds $(ROUNDS)
+
+loadtest: setup-all ## users of all kinds against a router and simulator workers (USERS, LOAD_SECONDS, WORKERS, LOAD_ARGS such as --url; THRESHOLDS): build/loadtest.html
+	@mkdir -p build
+	@$(BIN)/python -m loadtest --model $(MODEL) --users $(USERS) --seconds $(LOAD_SECONDS) --workers $(WORKERS) --thresholds $(THRESHOLDS) --report build/loadtest.html --json build/loadtest.json $(LOAD_ARGS)
 
 soak: setup-all ## many requests, a part given up at random moments: nothing may leak (REQUESTS, CANCELLED, SEED)
 	@$(BIN)/python -m tests.reliability.soak --model $(MODEL) --requests $(REQUESTS) --cancelled $(CANCELLED) --seed $(SEED)

@@ -60,6 +60,15 @@ if [ "$what" = all ] && [ ! -x /usr/sbin/nginx ] && ! command -v nginx >/dev/nul
     echo "no nginx: the tests through it are skipped" >&2
   fi
 fi
+# Tests check the rules of deploy/observability with promtool, and let Prometheus scrape.
+if [ "$what" = all ] && ! command -v promtool >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus >/dev/null ||
+      { echo "prometheus could not be installed: the tests need it and promtool" >&2; exit 1; }
+  else
+    echo "the tests run Prometheus and promtool: install them first" >&2; exit 1
+  fi
+fi
 echo "installing into $venv: a few minutes" >&2
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 $venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from multiverse_client.errors import ApiError, ConnectionFailed, InvalidRequest, TimedOut, error_of
 from multiverse_client.events import Event
 from multiverse_client.sequence import Sequence
+from multiverse_client.trace import trace_headers
 from multiverse_client.transport import Model, Timeouts
 from multiverse_protos.generate.v1 import generate_pb2 as pb
 from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceStub
@@ -124,7 +125,8 @@ class GrpcTransport:
     @contextmanager
     def open(self, body: dict[str, Any]) -> Iterator[Iterator[Event]]:
         request = _request(body)
-        call = self._stub.Generate(request, timeout=self._total_s, metadata=self._metadata)
+        metadata = (*self._metadata, *trace_headers().items())
+        call = self._stub.Generate(request, timeout=self._total_s, metadata=metadata)
         try:
             yield self._events(self._next(call, started=False), call)
         finally:
@@ -183,8 +185,9 @@ class AsyncGrpcTransport:
 
     @asynccontextmanager
     async def open(self, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[Event]]:
+        metadata = (*self._metadata, *trace_headers().items())
         call = self._stub.Generate(
-            _request(body), timeout=self._timeouts.total_s, metadata=self._metadata
+            _request(body), timeout=self._timeouts.total_s, metadata=metadata
         )
         try:
             yield self._events(await self._next(call, started=False), call)

@@ -15,6 +15,7 @@ from multiverse_client.errors import ConnectionFailed, TimedOut, error_of_respon
 from multiverse_client.events import Event
 from multiverse_client.sequence import Sequence
 from multiverse_client.sse import SseReader
+from multiverse_client.trace import trace_headers
 from multiverse_client.transport import Model, Timeouts
 
 _UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=20)
@@ -37,7 +38,7 @@ def _settings(url: str, key: str | None, timeouts: Timeouts) -> dict[str, Any]:
 def _generate(body: dict[str, Any]) -> dict[str, Any]:
     """A request; in ASCII, so that half a surrogate pair is refused by the server, by name."""
     content = json.dumps(body).encode()
-    return {"content": content, "headers": {"content-type": "application/json"}}
+    return {"content": content, "headers": {"content-type": "application/json", **trace_headers()}}
 
 
 def _models(response: httpx.Response) -> list[Model]:

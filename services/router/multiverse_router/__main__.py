@@ -11,7 +11,9 @@ from multiverse_router.api.observation import access
 from multiverse_router.app import create_app
 from multiverse_router.server import RouterServer
 from multiverse_router.settings import RouterSettings
+from multiverse_router.visit import about
 from multiverse_shared.errors import MultiverseError
+from multiverse_shared.logs import log_to_stderr
 
 
 def main() -> int:
@@ -28,9 +30,7 @@ def main() -> int:
 
 def _log(settings: RouterSettings) -> None:
     """Lines of the process to stderr, JSON lines of the access log to stdout."""
-    logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr(settings.log_level, settings.log_format, about)
     lines = logging.StreamHandler(sys.stdout)
     lines.setFormatter(logging.Formatter("%(message)s"))
     access.addHandler(lines)

@@ -10,12 +10,14 @@ from multiverse_router.events import (
     ErrorEvent,
     FinishEvent,
     ForkEvent,
+    JoinEvent,
     PathEndEvent,
     StartEvent,
     TextEvent,
     UsageEvent,
 )
 from multiverse_router.metrics import RouterMetrics
+from multiverse_router.observer import JoinSource, Place
 
 LEFT = "left"
 
@@ -34,6 +36,9 @@ class AnswerMeter:
         self._last = 0.0
         self._tokens = 0
         self._forked = False
+        self._critical = 0
+        self._begins: dict[str, float] = {}  # of paths that run
+        self._ends: dict[str, float] = {}  # of paths whose block is open
         self._end = LEFT
 
     def saw(self, event: AnswerEvent) -> None:
@@ -45,14 +50,24 @@ class AnswerMeter:
             case ForkEvent():
                 self._forked = True
                 self._metrics.forks.labels(self._model).inc()
+                self._begins |= dict.fromkeys(event.paths, self._clock())
             case PathEndEvent():
-                self._metrics.path_ends.labels(self._model, event.reason).inc()
+                self._path_end(event)
+            case JoinEvent():
+                ends = [self._ends.pop(path, self._clock()) for path in event.paths]
+                self._metrics.path_spread.labels(self._model).observe(max(ends) - min(ends))
             case UsageEvent():
                 self._usage(event)
             case FinishEvent():
                 self._end = event.reason
             case ErrorEvent():
                 self._end = event.kind
+
+    def placed(self, place: Place) -> None:
+        self._metrics.paths_placed.labels(self._model, place.value).inc()
+
+    def joined(self, source: JoinSource) -> None:
+        self._metrics.joins.labels(self._model, source.value).inc()
 
     def ended(self) -> None:
         self._metrics.answers.labels(self._model, self._end).inc()
@@ -61,6 +76,19 @@ class AnswerMeter:
         if self._first is not None and self._tokens > 1:
             each = (self._last - self._first) / (self._tokens - 1)
             self._metrics.token_seconds.labels(self._model).observe(each)
+
+        if self._first is not None and self._critical > 1:
+            seconds = self._last - self._first
+            self._metrics.critical_path.labels(self._model).observe(seconds)
+            each = seconds / (self._critical - 1)
+            self._metrics.critical_token.labels(self._model).observe(each)
+
+    def _path_end(self, event: PathEndEvent) -> None:
+        self._metrics.path_ends.labels(self._model, event.reason).inc()
+        ended = self._clock()
+        begun = self._begins.pop(event.path, ended)
+        self._ends[event.path] = ended
+        self._metrics.path_seconds.labels(self._model).observe(ended - begun)
 
     def _text(self, event: TextEvent) -> None:
         count = len(event.token_ids)
@@ -79,6 +107,7 @@ class AnswerMeter:
     def _usage(self, usage: UsageEvent) -> None:
         self._count("cached", usage.cached_tokens)
         self._count("reused", usage.reused_tokens)
+        self._critical = usage.critical_path_tokens
         self._metrics.parallelism.labels(self._model).observe(usage.parallelism)
         for kind, times in usage.irregular.items():
             self._metrics.irregular.labels(self._model, kind).inc(times)

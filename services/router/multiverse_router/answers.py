@@ -12,6 +12,8 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from multiverse_router.answer_meter import AnswerMeter
+from multiverse_router.answer_observer import AnswerObserver
+from multiverse_router.answer_trace import AnswerTrace
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.coordinator import Coordinator
 from multiverse_router.event_queue import EventQueue
@@ -168,9 +170,11 @@ class Answers:
 
     async def _run(self, request: AnswerRequest, events: _Told) -> None:
         meter = AnswerMeter(self.metrics, request.model)
+        trace = AnswerTrace(current_visit().span, request)
+        observer = AnswerObserver(meter, trace)
 
         def tell(event: AnswerEvent) -> None:
-            meter.saw(event)
+            observer.saw(event)
             events.put(event)
 
         def emit(event: AnswerEvent) -> None:
@@ -183,7 +187,7 @@ class Answers:
             if self.closing:
                 raise WorkerUnavailable(_CLOSING)
             self._places.check(request.tenant, 0)  # more may have come since `check`
-            coordinator = Coordinator(self._fleet.pool(model), model, request, emit)
+            coordinator = Coordinator(self._fleet.pool(model), model, request, emit, observer)
             await coordinator.run()
         except MultiverseError as error:
             tell(_error_event(error))
@@ -195,7 +199,7 @@ class Answers:
             log.exception("request %s failed", request.id)
             tell(ErrorEvent("internal_error", "the router failed; see its log"))
         finally:
-            meter.ended()
+            observer.ended()
             events.close()
 
     def _with_context(self, event: FinishEvent, answer: Context, layout: str) -> FinishEvent:

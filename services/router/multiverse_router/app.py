@@ -18,13 +18,16 @@ from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.api.door import Door
 from multiverse_router.api.json_check import JsonCheck
 from multiverse_router.api.observation import Observation
+from multiverse_router.calls import Calls
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.fleet.fleet import Fleet
+from multiverse_router.fleet.metrics import FleetCollector
 from multiverse_router.gate import Gate
 from multiverse_router.keys import KeyFile
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.rpc import server as rpc
 from multiverse_router.settings import RouterSettings
+from multiverse_shared.tracing import tracing
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
     """
     fleet = fleet or Fleet(settings)
     gate = _gate(settings)
-    metrics = RouterMetrics()
+    metrics, calls = RouterMetrics(), Calls()
     answers = Answers(
         fleet,
         settings.max_requests,
@@ -45,6 +48,7 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
         most_prompt_tokens=settings.most_prompt_tokens,
         metrics=metrics,
     )
+    metrics.registry.register(FleetCollector(fleet))
     metrics.follow(in_flight=lambda: answers.running, ready=lambda: fleet.ready)
 
     @asynccontextmanager
@@ -59,8 +63,11 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
         try:
             async with AsyncExitStack() as stack:
                 stack.enter_context(_metrics_server(metrics, settings))
+                traces = tracing("multiverse-router", settings.otlp_endpoint, settings.trace_share)
+                calls.tracer = stack.enter_context(traces)
                 if settings.grpc_port is not None:
-                    await stack.enter_async_context(rpc.serving(answers, settings, gate.admit_call))
+                    serving = rpc.serving(answers, settings, gate.admit_call, calls)
+                    await stack.enter_async_context(serving)
                 yield
         finally:
             task.cancel()
@@ -69,7 +76,7 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
 
     app = FastAPI(title="Multiverse", version="0.1.0", lifespan=lifespan)
     app.state.answers = answers
-    _guard(app, settings, answers, gate)
+    _guard(app, settings, answers, gate, calls)
     app.include_router(generate.routes(answers, settings))
     app.include_router(anthropic.routes(answers, settings))
     app.include_router(openai.routes(answers, settings))
@@ -85,7 +92,9 @@ def _gate(settings: RouterSettings) -> Gate:
     return Gate(KeyFile(settings.keys_file, given))
 
 
-def _guard(app: FastAPI, settings: RouterSettings, answers: Answers, gate: Gate) -> None:
+def _guard(
+    app: FastAPI, settings: RouterSettings, answers: Answers, gate: Gate, calls: Calls
+) -> None:
     """What stands before every route; the last one added is asked first."""
     app.add_middleware(JsonCheck, keep=settings.log_prompts)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, most_s=settings.body_timeout_s)
@@ -99,7 +108,7 @@ def _guard(app: FastAPI, settings: RouterSettings, answers: Answers, gate: Gate)
             allow_headers=["*"],
             expose_headers=["x-request-id", "retry-after"],
         )
-    app.add_middleware(Observation, answers=answers)
+    app.add_middleware(Observation, answers=answers, calls=calls)
 
 
 @contextmanager

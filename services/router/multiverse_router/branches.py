@@ -18,6 +18,7 @@ from multiverse_router.fleet.resume import resumed, trimmed
 from multiverse_router.fleet.session import Lost, Session, Told
 from multiverse_router.fleet.starts import Starts
 from multiverse_router.fleet.worker import Home, Worker
+from multiverse_router.observer import NOBODY, JoinSource, Observer, Place
 from multiverse_router.placement.view import Progress
 from multiverse_router.request import AnswerRequest
 from multiverse_router.wire import sampling_message, start_message
@@ -31,7 +32,7 @@ from multiverse_shared.errors import (
     WorkerUnavailable,
     error_from_grpc,
 )
-from multiverse_shared.tree import Context, count
+from multiverse_shared.tree import Context, Text, count
 
 MOST_MOVES = 8  # of one branch: what fails everywhere must not go round for ever
 RECONSIDER_S = 0.05  # how often the placement of paths that wait is asked for again
@@ -64,9 +65,15 @@ class Branches:
     """A context manager: everything that still runs when it is left is aborted."""
 
     def __init__(
-        self, pool: Pool, request: AnswerRequest, prompt_tokens: int, max_live: int
+        self,
+        pool: Pool,
+        request: AnswerRequest,
+        prompt_tokens: int,
+        max_live: int,
+        observer: Observer = NOBODY,
     ) -> None:
         self._pool = pool
+        self._observer = observer
         self._request = request
         self._prompt_tokens = prompt_tokens
         self._max_live = max_live
@@ -127,6 +134,8 @@ class Branches:
             self._held.add(step.start.branch, worker, running.number, finish)
         if step.start.block is not None:
             self._pool.fleet.path_ended(len(running.taken))
+        if step.start.joins:
+            self._observer.joined(step.start.path, _source(step.start, finish))
         self._starts.ask_again()
         return True
 
@@ -259,6 +268,11 @@ class Branches:
             del self._stranded[name]
             self._start(running, worker)
 
+    def _place(self, running: _Running, worker: Worker) -> Place:
+        if running.moves:
+            return Place.MOVED
+        return Place.HOME if worker is self._home.worker else Place.AWAY
+
     # -- to the workers --------------------------------------------------------------------------
 
     def _start(self, running: _Running, worker: Worker, *, in_full: bool = False) -> None:
@@ -280,13 +294,24 @@ class Branches:
             sampling=sampling_message(self._request.sampling, start, self._prompt_tokens),
             consumes=self._held.consumed(start, worker),
             script=rest.script,
+            traceparent=self._observer.traceparent(start.path),
         )
         self._begun = True
         if start.path == "0" or self._home.worker is None:
             self._home.move(worker)
+        if start.block is not None and not start.joins:
+            self._observer.placed(start.path, self._place(running, worker))
         tokens = count(start.context)
         known = count(base.context) if base and base.context else 0
         self._session.start(worker, message, tokens, tokens - known)
+
+
+def _source(start: StartBranch, finish: pb.Finish) -> JoinSource:
+    """Behind the paths stands only the header of the join, which is new."""
+    header = start.context[-1]
+    new = len(header.ids) if isinstance(header, Text) else 0
+    held = finish.reused_tokens >= count(start.context) - new
+    return JoinSource.HELD if held else JoinSource.RECOMPUTED
 
 
 def _now() -> float:

@@ -28,6 +28,7 @@ from multiverse_router.events import (
 from multiverse_router.fleet.pool import Pool
 from multiverse_router.logprobs import Logprobs
 from multiverse_router.model import ServedModel
+from multiverse_router.observer import NOBODY, Observer
 from multiverse_router.request import AnswerRequest, Parallel
 from multiverse_router.stop_strings import StopStrings
 from multiverse_shared.effects import (
@@ -52,7 +53,14 @@ Emit = Callable[[AnswerEvent], None]
 class Coordinator:
     """Runs one answer. `emit` is called for each event, in order; it must not block."""
 
-    def __init__(self, pool: Pool, model: ServedModel, request: AnswerRequest, emit: Emit) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        model: ServedModel,
+        request: AnswerRequest,
+        emit: Emit,
+        observer: Observer = NOBODY,
+    ) -> None:
         self._model = model
         self._request = request
         self._emit = emit
@@ -66,7 +74,7 @@ class Coordinator:
         )
         serial = request.parallel is Parallel.SERIAL
         max_live = 1 if serial else request.limits.max_live_paths
-        self._branches = Branches(pool, request, self._prompt_tokens, max_live)
+        self._branches = Branches(pool, request, self._prompt_tokens, max_live, observer)
         self._text: dict[str, Detokenizer] = {}
         self._kind: dict[str, str] = {}
         self._stops = StopStrings(request.stop)

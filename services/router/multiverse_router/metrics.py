@@ -20,6 +20,7 @@ class RouterMetrics:
         self.requests = self._counter(
             "requests", "HTTP requests that ended", ("route", "status", "model")
         )
+        self.calls = self._counter("calls", "gRPC calls that ended", ("method", "code"))
         self.request_seconds = self._histogram(
             "request_seconds", "from the first header to the end of the response", _SECONDS
         )
@@ -34,6 +35,12 @@ class RouterMetrics:
         )
         self.forked = self._counter("answers_forked", "answers that forked at least once", _MODEL)
         self.forks = self._counter("forks", "blocks that were opened", _MODEL)
+        self.paths_placed = self._counter(
+            "paths_placed", "paths by the worker they began on, or moved to", ("model", "place")
+        )
+        self.joins = self._counter(
+            "joins", "joins by whether what they go on from was held", ("model", "source")
+        )
         self.path_ends = self._counter("path_ends", "paths that ended", ("model", "reason"))
         self.irregular = self._counter(
             "irregular", "what broke the dialect's grammar", ("model", "kind")
@@ -54,6 +61,27 @@ class RouterMetrics:
         )
         self.parallelism = self._histogram(
             "parallelism", "tokens in all by tokens of the longest chain", _PARALLELISM, _MODEL
+        )
+        self.critical_path = self._histogram(
+            "critical_path_seconds",
+            "from first to last token: the chain of the slowest path of each block",
+            _SECONDS,
+            _MODEL,
+        )
+        self.critical_token = self._histogram(
+            "time_per_critical_token_seconds",
+            "from first to last token, by the tokens of the longest chain after the first",
+            _TOKEN_SECONDS,
+            _MODEL,
+        )
+        self.path_seconds = self._histogram(
+            "path_seconds", "of a path, from the fork to its end", _SECONDS, _MODEL
+        )
+        self.path_spread = self._histogram(
+            "path_spread_seconds",
+            "from the end of a block's first path to the end of its last: all others wait",
+            _SECONDS,
+            _MODEL,
         )
         self.refused = self._counter("refused", "requests that were refused", ("reason",))
         self.left = self._counter(

@@ -49,4 +49,5 @@ class AnswerRequest:
     stop: tuple[str, ...] = ()  # strings that end the answer, in text of the root
     deadline_s: float | None = None
     return_context: bool = False  # the answer's tree, signed, with the finish event
+    operation: str = "chat"  # or text_completion, as OpenTelemetry calls it
     tenant: str = field(default_factory=current_tenant)  # who asks: the name of its key

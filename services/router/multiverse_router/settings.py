@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from multiverse_router.placement.choice import Roots, Siblings
 from multiverse_shared.limits import Limits
+from multiverse_shared.logs import LogFormat
 from multiverse_shared.tls import TlsFiles
 
 MIN_KEY_CHARACTERS = 32
@@ -120,6 +121,15 @@ class RouterSettings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="least severe messages that are logged"
+    )
+    log_format: LogFormat = Field(
+        "text", description="`json`: one object a line, with the request id"
+    )
+    otlp_endpoint: str = Field(
+        "", description="where traces go (OTLP over HTTP, `http://collector:4318`); none: no traces"
+    )
+    trace_share: float = Field(
+        1.0, ge=0, le=1, description="share of requests without `traceparent` that are traced"
     )
 
     @property

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from multiverse_shared.tracing import NO_SPAN, Span
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 
@@ -25,7 +27,9 @@ class Visit:
     deadline: float | None = None  # on the monotonic clock, from a header
     model: str = ""  # name of the served model that it asks, once that is known
     answers: list[str] = field(default_factory=list)  # ids of what was begun for it
+    told: bool = False  # its whole answer was handed over (gRPC)
     left: str | None = None  # how it ended before its answer did: `client`, `stalled`
+    span: Span = NO_SPAN  # of the call
     body: bytes | None = None  # kept only where the log may hold prompts
 
     @classmethod
@@ -52,3 +56,9 @@ def current_visit() -> Visit:
 
 def current_tenant() -> str:
     return current_visit().tenant
+
+
+def about() -> dict[str, str]:
+    """What a line of the log is about: the request that this task works for, if it does."""
+    visit = current.get()
+    return {"request_id": visit.id, "tenant": visit.tenant} if visit else {}

@@ -86,6 +86,7 @@ def start_message(
     sampling: pb.Sampling,
     consumes: list[str],
     script: Sequence[int] = (),
+    traceparent: str = "",
 ) -> pb.Start:
     """The command that starts `start`, whose first `base_items` items `base_key` stands for.
 
@@ -103,4 +104,5 @@ def start_message(
         length_tail=start.length_tail,
         consumes=consumes,
         script=script,
+        traceparent=traceparent,
     )

@@ -9,6 +9,7 @@ import sys
 from pydantic import ValidationError
 
 from multiverse_shared.errors import MultiverseError
+from multiverse_shared.logs import log_to_stderr
 from multiverse_worker.server import serve
 from multiverse_worker.settings import WorkerSettings
 
@@ -16,9 +17,7 @@ from multiverse_worker.settings import WorkerSettings
 def main() -> int:
     try:
         settings = WorkerSettings()
-        logging.basicConfig(
-            level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        log_to_stderr(settings.log_level, settings.log_format)
         logging.getLogger("gguf").setLevel(logging.WARNING)
         return asyncio.run(serve(settings))
     except (ValidationError, MultiverseError) as error:

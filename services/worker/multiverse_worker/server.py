@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection
 
 from multiverse_protos.engine.v1.engine_pb2_grpc import add_EngineServiceServicer_to_server
 from multiverse_shared.errors import InvalidRequest
+from multiverse_shared.tracing import tracing
 from multiverse_worker.engines.sim.engine import SimEngine
 from multiverse_worker.launch import launch
 from multiverse_worker.models.directory import ModelDirectory
@@ -28,11 +29,12 @@ async def serve(settings: WorkerSettings) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit status."""
     has_weights = settings.engine != "sim"
     model = ModelDirectory(settings.model, settings.weights, has_weights)
-    engine = await asyncio.to_thread(launch, model, settings)
-    service = Service(engine, model, settings.max_branches)
-    if isinstance(engine, SimEngine):
-        engine.faults.break_streams = service.break_streams
     with ExitStack() as ending:
+        tracer = ending.enter_context(tracing("multiverse-worker", settings.otlp_endpoint))
+        engine = await asyncio.to_thread(launch, model, settings)
+        service = Service(engine, model, settings.max_branches, tracer)
+        if isinstance(engine, SimEngine):
+            engine.faults.break_streams = service.break_streams
         if settings.metrics_port:
             ending.callback(serve_status(_status(service), settings.host, settings.metrics_port))
         return await _run(service, model, settings)

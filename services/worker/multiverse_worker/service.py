@@ -16,6 +16,7 @@ from grpc_health.v1 import health, health_pb2
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceServicer
 from multiverse_shared.errors import CapacityExceeded, MultiverseError, WorkerUnavailable
+from multiverse_shared.tracing import Tracer
 from multiverse_worker.contract import (
     BranchId,
     Capability,
@@ -29,6 +30,7 @@ from multiverse_worker.engine_thread import EngineThread
 from multiverse_worker.metrics import WorkerMetrics
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.outbox import Outbox
+from multiverse_worker.spans import BranchSpans
 from multiverse_worker.wire import frame_of, load_of, start_of
 
 SERVICE_NAME = pb.DESCRIPTOR.services_by_name["EngineService"].full_name
@@ -43,7 +45,13 @@ class Service(EngineServiceServicer):
     `health` says SERVING while new requests are taken.
     """
 
-    def __init__(self, engine: Engine, model: ModelDirectory, max_branches: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        model: ModelDirectory,
+        max_branches: int,
+        tracer: Tracer | None = None,
+    ) -> None:
         self._info = engine.info
         self._model = model
         self._files = model.text_files
@@ -51,6 +59,7 @@ class Service(EngineServiceServicer):
         self._max_branches = max_branches
         self._load = engine.load()
         self.metrics = WorkerMetrics(lambda: self._load)
+        self._spans = BranchSpans(tracer or Tracer(), engine.info.engine)
         self._streams = itertools.count(1)
         self._outboxes: dict[int, Outbox] = {}
         self._loop = asyncio.get_running_loop()
@@ -85,6 +94,7 @@ class Service(EngineServiceServicer):
         finally:
             del self._outboxes[stream]
             self._branches = {b for b in self._branches if b.stream != stream}
+            self._spans.lost(stream)
             self._engine.lose_stream(stream)
 
     async def _read(
@@ -114,6 +124,7 @@ class Service(EngineServiceServicer):
                     start = start_of(request.start, stream)
                     self._check(request.start)
                     self._branches.add(branch)
+                    self._spans.begun(start, request.start.traceparent)
                     self._engine.start(start)
                 except MultiverseError as error:
                     if branch in self._branches:  # a number in use: it ends once
@@ -135,6 +146,7 @@ class Service(EngineServiceServicer):
 
     def _deliver(self, updates: list[Update], load: Load) -> None:
         for update in updates:
+            self._spans.told(update)
             if update.finish:
                 self._branches.discard(update.branch)
             outbox = self._outboxes.get(update.branch.stream)

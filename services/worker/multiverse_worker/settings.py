@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from multiverse_shared.logs import LogFormat
 from multiverse_shared.tls import TlsFiles
 from multiverse_worker.engines.sim.settings import SimSettings
 
@@ -62,6 +63,10 @@ class WorkerSettings(SimSettings, BaseSettings):
     max_message_mib: int = Field(64, ge=4, description="largest gRPC message")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="least severe messages that are logged"
+    )
+    log_format: LogFormat = Field("text", description="`json`: one object a line")
+    otlp_endpoint: str = Field(
+        "", description="where traces go (OTLP over HTTP, `http://collector:4318`); none: no traces"
     )
 
     @property

@@ -13,6 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from multiverse_router.api.door import MOST_HEADER_BYTES, MOST_HEADERS
 from multiverse_router.api.json_check import MOST_LEVELS
+from multiverse_router.fleet.metrics import GAUGES, LABEL, PREFIX
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.settings import RouterSettings
 
@@ -44,7 +45,8 @@ def test_every_metric_has_its_row_with_its_labels() -> None:
     table = PAGE.partition("## Metrics")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([a-z_]+)` \| ([^|]*) \|", table, re.MULTILINE)
     told = {name: set(re.findall(r"`([a-z]+)`", labels)) for name, labels in rows}
-    assert told == shown_labels(RouterMetrics())
+    workers = {f"{PREFIX}{name}": {LABEL} for name in GAUGES}
+    assert told == shown_labels(RouterMetrics()) | workers
 
 
 def shown_labels(metrics: RouterMetrics) -> dict[str, set[str]]:

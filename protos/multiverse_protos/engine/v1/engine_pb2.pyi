@@ -53,7 +53,7 @@ class RunResponse(_message.Message):
     def __init__(self, updates: _Optional[_Iterable[_Union[Update, _Mapping]]] = ...) -> None: ...
 
 class Start(_message.Message):
-    __slots__ = ("branch", "request", "block", "base_key", "context", "sampling", "stops", "max_tokens", "length_tail", "consumes", "script")
+    __slots__ = ("branch", "request", "block", "base_key", "context", "sampling", "stops", "max_tokens", "length_tail", "consumes", "script", "traceparent")
     BRANCH_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     BLOCK_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class Start(_message.Message):
     LENGTH_TAIL_FIELD_NUMBER: _ClassVar[int]
     CONSUMES_FIELD_NUMBER: _ClassVar[int]
     SCRIPT_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     branch: int
     request: str
     block: int
@@ -76,7 +77,8 @@ class Start(_message.Message):
     length_tail: _containers.RepeatedScalarFieldContainer[int]
     consumes: _containers.RepeatedScalarFieldContainer[str]
     script: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, branch: _Optional[int] = ..., request: _Optional[str] = ..., block: _Optional[int] = ..., base_key: _Optional[bytes] = ..., context: _Optional[_Union[Context, _Mapping]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[_Union[Stop, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., length_tail: _Optional[_Iterable[int]] = ..., consumes: _Optional[_Iterable[str]] = ..., script: _Optional[_Iterable[int]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, branch: _Optional[int] = ..., request: _Optional[str] = ..., block: _Optional[int] = ..., base_key: _Optional[bytes] = ..., context: _Optional[_Union[Context, _Mapping]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[_Union[Stop, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., length_tail: _Optional[_Iterable[int]] = ..., consumes: _Optional[_Iterable[str]] = ..., script: _Optional[_Iterable[int]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class Context(_message.Message):
     __slots__ = ("items",)

@@ -11,7 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from multiverse_router.answers import Answers
 from multiverse_router.api.door import OPEN
+from multiverse_router.calls import Calls
 from multiverse_router.visit import Visit, current
+from multiverse_shared.tracing import TRACEPARENT, Value
 
 MOST_PATH_CHARACTERS = 200
 MOST_PROMPT_BYTES = 64 << 10  # of a body in the log, where it may stand there at all
@@ -36,18 +38,19 @@ access = logging.getLogger("multiverse_router.access")
 class Observation:
     """ASGI middleware, outside all others."""
 
-    def __init__(self, app: ASGIApp, answers: Answers) -> None:
+    def __init__(self, app: ASGIApp, answers: Answers, calls: Calls) -> None:
         self._app = app
         self._answers = answers
+        self._calls = calls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = scope["headers"]
-        given = next((value for name, value in headers if name == b"x-request-id"), b"")
-        visit = Visit.begin({"x-request-id": given.decode("latin-1")})
+        visit = Visit.begin({"x-request-id": _header(scope, b"x-request-id")})
         token = current.set(visit)
+        if scope["path"] not in OPEN:
+            self._begin_span(scope, visit)
         begun = time.monotonic()
         status, sent = 0, 0
 
@@ -68,8 +71,18 @@ class Observation:
             if status in (0, 499):
                 status, visit.left = 499, visit.left or "client"
             self._count(scope, visit, status, seconds)
+            _end_span(scope, visit, status)
             if access.isEnabledFor(logging.INFO):
                 access.info(_line(scope, visit, status, seconds, sent))
+
+    def _begin_span(self, scope: Scope, visit: Visit) -> None:
+        method = scope["method"]
+        attributes = {
+            "http.request.method": method,
+            "url.path": scope["path"][:MOST_PATH_CHARACTERS],
+        }
+        traceparent = _header(scope, TRACEPARENT.encode())
+        self._calls.begin(visit, f"{method} {_route(scope)}", traceparent, attributes)
 
     def _count(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
         metrics, route = self._answers.metrics, _route(scope)
@@ -79,6 +92,20 @@ class Observation:
             metrics.left.labels(visit.left).inc()
         elif status in _REASONS and route != "/ready":
             metrics.refused.labels(_REASONS[status]).inc()
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    """The first header of this name; empty when there is none."""
+    found = next((value for name, value in scope["headers"] if name == wanted), b"")
+    return str(found.decode("latin-1"))
+
+
+def _end_span(scope: Scope, visit: Visit, status: int) -> None:
+    span: dict[str, Value] = {"http.route": _route(scope), "http.response.status_code": status}
+    if visit.tenant:
+        span["multiverse.tenant"] = visit.tenant
+    visit.span.set(span)
+    visit.span.end("the client left" if visit.left else f"HTTP {status}" if status >= 500 else "")
 
 
 def _route(scope: Scope) -> str:

@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from multiverse_protos.generate.v1.generate_pb2_grpc import add_GenerateServiceServicer_to_server
 from multiverse_router.answers import Answers
+from multiverse_router.calls import Calls
 from multiverse_router.rpc.admission import Admission, Admit
 from multiverse_router.rpc.service import SERVICE_NAME, GenerateService
 from multiverse_router.settings import RouterSettings
@@ -31,14 +32,17 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def serving(
-    answers: Answers, settings: RouterSettings, admit: Admit | None = None
+    answers: Answers,
+    settings: RouterSettings,
+    admit: Admit | None = None,
+    calls: Calls | None = None,
 ) -> AsyncIterator[int]:
     """The port that is served inside; running calls may end when it is left.
 
     `admit` is asked about every call of the public service. InvalidRequest when the port is taken.
     """
     server = grpc.aio.server(
-        interceptors=[Admission(SERVICE_NAME, admit)],
+        interceptors=[Admission(SERVICE_NAME, admit, calls or Calls(), answers.metrics)],
         options=[
             # Up to twice what is taken is read, to be refused with a size and a remedy.
             ("grpc.max_receive_message_length", 2 * settings.max_body_bytes),

@@ -11,12 +11,13 @@ from multiverse_protos.generate.v1 import generate_pb2 as pb
 from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceServicer
 from multiverse_router.answers import Answers
 from multiverse_router.api.generate import generate_request
-from multiverse_router.events import ErrorEvent
+from multiverse_router.events import ErrorEvent, FinishEvent
 from multiverse_router.request import AnswerRequest
 from multiverse_router.rpc.held_answer import HeldAnswer
 from multiverse_router.rpc.messages import generate_body, model_message, response
 from multiverse_router.rpc.refusal import refuse
 from multiverse_router.settings import RouterSettings
+from multiverse_router.visit import current_visit
 from multiverse_shared.errors import (
     DeadlineExceeded,
     MultiverseError,
@@ -84,6 +85,7 @@ class GenerateService(GenerateServiceServicer):
                     held.writes()
                     await context.write(response(event, sequence))
                     held.wrote()
+                    current_visit().told = isinstance(event, FinishEvent)
                     sequence += 1
                 if held.stalled:
                     text = f"nothing was read for {stalled_s:g} s; the answer was ended"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from multiverse_router.answers import Answers
@@ -51,6 +51,7 @@ class Prompt:
         context = (Text(tuple(begins + ids)),)
         options = body.multiverse
         request = prompted_request(name, body, options, context, body.max_tokens, model, settings)
+        request = replace(request, operation="text_completion")
         return cls(request, text, None if begins else decode(ids[:1]))
 
     def echo(

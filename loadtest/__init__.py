@@ -1,0 +1,1 @@
+"""Loads a router as its users do: locust users, what they measure, a report, thresholds."""

@@ -1,0 +1,1 @@
+"""What a running router and worker show of themselves: traces, metrics, logs."""
