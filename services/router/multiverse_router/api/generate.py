@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import uuid
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ from fastapi.responses import JSONResponse
 from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import GenerateBody, Message, answer_request
 from multiverse_router.api.errors import error_response
+from multiverse_router.api.offload import made_from
 from multiverse_router.api.outcome import Outcome
 from multiverse_router.api.streaming import EventStream, sse, with_client
 from multiverse_router.events import AnswerEvent, event_json
@@ -45,7 +45,8 @@ async def generate_request(
     body: GenerateBody, answers: Answers, settings: RouterSettings
 ) -> AnswerRequest:
     """The checked request of this API, whatever transport `body` came over."""
-    return await asyncio.to_thread(
+    return await made_from(
+        body,
         answer_request,
         f"gen-{uuid.uuid4()}",
         body,

@@ -59,9 +59,11 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        writer = _Writer(send, self._stalled_s)
         chunks = self._produce()
-        beating = asyncio.create_task(writer.beat(self._heartbeat_s, asyncio.current_task()))
+        writer = _Writer(send)
+        watching = asyncio.create_task(
+            writer.watch(self._stalled_s, self._heartbeat_s, asyncio.current_task())
+        )
         try:
             async for chunk in chunks:
                 await writer.write(chunk)
@@ -70,45 +72,58 @@ class EventStream(Response):
                 raise ClientLeftError from None
             raise
         finally:
-            beating.cancel()
-            await asyncio.wait([beating])
+            watching.cancel()
+            await asyncio.wait([watching])
             await chunks.aclose()  # type: ignore[attr-defined]
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class _Writer:
-    """Sends pieces of a body, one after another, and heartbeats between them."""
+    """Sends pieces of a body, one after another, and heartbeats between them.
 
-    def __init__(self, send: Send, stalled_s: float) -> None:
+    One watching task for the whole stream, and not a timer for each piece, tells who stalls.
+    """
+
+    def __init__(self, send: Send) -> None:
         self._send = send
-        self._stalled_s = stalled_s
-        self._one = asyncio.Lock()
+        self._clock = asyncio.get_running_loop().time
+        self._last = self._clock()  # when the last piece was taken, or the present one begun
+        self._writing = False
         self.stalled = False
-        self._last = asyncio.get_running_loop().time()
 
     async def write(self, text: str) -> None:
-        """ClientLeftError when the reader stalls."""
-        message = {"type": "http.response.body", "body": text.encode(), "more_body": True}
-        async with self._one:
-            try:
-                async with asyncio.timeout(self._stalled_s):
-                    await self._send(message)
-            except TimeoutError:
-                self.stalled = True
-                raise ClientLeftError from None
-            self._last = asyncio.get_running_loop().time()
+        """Returns when the connection has taken it."""
+        self._last = self._clock()
+        self._writing = True
+        await self._send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        self._writing = False
+        self._last = self._clock()
 
-    async def beat(self, every_s: float, writing: asyncio.Task[None] | None) -> None:
-        """Until cancelled; cancels `writing` when the reader stalls at a heartbeat."""
-        clock = asyncio.get_running_loop().time
+    async def watch(
+        self, stalled_s: float, heartbeat_s: float, sender: asyncio.Task[None] | None
+    ) -> None:
+        """Until cancelled; cancels `sender` when a piece is not taken for `stalled_s` seconds."""
+        while True:
+            patience = stalled_s if self._writing else heartbeat_s
+            left = self._last + patience - self._clock()
+            if left > 0:
+                await asyncio.sleep(min(left, stalled_s))
+            elif self._writing or not await self._beat(stalled_s):
+                self.stalled = True
+                if sender:
+                    sender.cancel()
+                return
+
+    async def _beat(self, stalled_s: float) -> bool:
+        """Whether the connection took a heartbeat in that time."""
+        body = HEARTBEAT.encode()
         try:
-            while True:
-                await asyncio.sleep(self._last + every_s - clock())
-                if clock() >= self._last + every_s:
-                    await self.write(HEARTBEAT)
-        except ClientLeftError:
-            if writing:
-                writing.cancel()
+            async with asyncio.timeout(stalled_s):
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        except TimeoutError:
+            return False
+        self._last = self._clock()
+        return True
 
 
 async def until_disconnect(receive: Receive, work: asyncio.Future[Any]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
 
@@ -14,6 +13,7 @@ from multiverse_router.api.anthropic.blocks import Data, MessageStream, WholeMes
 from multiverse_router.api.anthropic.bodies import CountBody, MessagesBody
 from multiverse_router.api.anthropic.errors import AnthropicRoute, error_response
 from multiverse_router.api.bodies import answer_request, chat_prompt
+from multiverse_router.api.offload import made_from
 from multiverse_router.api.openai.choices import choices_of
 from multiverse_router.api.streaming import EventStream, sse, with_client
 from multiverse_router.events import ErrorEvent
@@ -28,7 +28,8 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
     @router.post("/v1/messages")
     async def messages(body: MessagesBody, request: Request) -> Response:
         model = answers.model(body.decoding.model)
-        wanted = await asyncio.to_thread(
+        wanted = await made_from(
+            body,
             answer_request,
             f"msg_{uuid.uuid4().hex}",
             body.decoding,
@@ -57,9 +58,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
     async def count_tokens(body: CountBody) -> dict[str, int]:
         """Tokens of the prompt that these messages make; nothing is begun."""
         model = answers.model(body.model)
-        prompt = await asyncio.to_thread(
-            chat_prompt, body.multiverse, body.chat, model, answers.seal
-        )
+        prompt = await made_from(body, chat_prompt, body.multiverse, body.chat, model, answers.seal)
         return {"input_tokens": count(prompt)}
 
     return router

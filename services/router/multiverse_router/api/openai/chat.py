@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -13,6 +12,7 @@ from fastapi.responses import JSONResponse
 
 from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import answer_request
+from multiverse_router.api.offload import made_from
 from multiverse_router.api.openai.bodies import ChatBody
 from multiverse_router.api.openai.choices import (
     Choice,
@@ -38,7 +38,8 @@ def add(router: APIRouter, answers: Answers, settings: RouterSettings) -> None:
     async def chat(body: ChatBody, request: Request) -> Response:
         check_choices(body, 1, settings)
         model = answers.model(body.model)
-        wanted = await asyncio.to_thread(
+        wanted = await made_from(
+            body,
             answer_request,
             f"chatcmpl-{uuid.uuid4()}",
             body,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from multiverse_router.answers import Answers
+from multiverse_router.api.offload import made_from
 from multiverse_router.api.openai.bodies import CompletionBody
 from multiverse_router.api.openai.choices import (
     Choice,
@@ -37,7 +37,7 @@ def add(router: APIRouter, answers: Answers, settings: RouterSettings) -> None:
     @router.post("/v1/completions")
     async def complete(body: CompletionBody, request: Request) -> Response:
         model = answers.model(body.model)
-        prompts = await asyncio.to_thread(prompts_of, body, model, settings)
+        prompts = await made_from(body, prompts_of, body, model, settings)
         requests = [each for prompt in prompts for each in alternatives(prompt.request, body.n)]
         for prompt in prompts:
             answers.check(prompt.request, len(requests))
