@@ -76,7 +76,7 @@ def router_pair(options: argparse.Namespace, streams: int, folder: Path) -> Iter
         port = free_port()
         settings = {
             "PORT": str(port),
-            "WORKER": f"127.0.0.1:{far.port}",
+            "WORKERS": f"127.0.0.1:{far.port}",
             "MAX_REQUESTS": str(2 * streams),
             "LOG_LEVEL": "WARNING",
         }

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,7 @@ from multiverse_shared.errors import InvalidRequest, MultiverseError, WorkerUnav
 CONNECT_TIMEOUT_S = 10.0
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
+UPDATES_AT_ONCE = 8  # some 1 ms of work
 # What grpc.aio says of a stream that ends while a command is being written: the failed write
 # hides the status that the worker sent.
 _WRITE_FAILED = "Internal error from Core"
@@ -52,6 +53,7 @@ class _Flight:
     subscriber: Subscriber
     tokens: int  # of its context, when it was started
     loading: int  # of these, what the worker has to compute before the branch says anything
+    told: bool = False  # it has said something
 
 
 class WorkerLink:
@@ -210,8 +212,7 @@ class WorkerLink:
         try:
             async for frame in call:
                 self.progress_at = asyncio.get_running_loop().time()
-                for update in frame.updates:
-                    self._dispatch(update)
+                await self._told(frame.updates)
             self._reason = "the worker closed the stream"
         except asyncio.CancelledError:
             _raise_if_cancelled()  # else it is `give_up`, which has said why
@@ -247,6 +248,22 @@ class WorkerLink:
             log.info("worker %s drains", self.address)
             self._changed()
 
+    async def _told(self, updates: Sequence[pb.Update]) -> None:
+        """Dispatch a step: what was waited for longest first, and others' turns in between.
+
+        First tokens of a branch come first, as a reader waits for them; what a step says of one
+        branch keeps its order. All at once, a step of many branches would keep the loop from
+        new requests until the last token of it is written.
+        """
+        first, later = [], []
+        for update in updates:
+            flight = self._flights.get(update.branch)
+            (first if flight and not flight.told else later).append(update)
+        for number, update in enumerate(first + later, 1):
+            self._dispatch(update)
+            if number % UPDATES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
     def _dispatch(self, update: pb.Update) -> None:
         flight = self._flights.get(update.branch)
         if flight is None:  # given up, and ended before the worker heard of it
@@ -254,6 +271,7 @@ class WorkerLink:
             return
         self.loading -= flight.loading
         flight.loading = 0
+        flight.told = True
         if update.HasField("finish"):
             self._land(update.branch)
         flight.subscriber.updated(self, update)

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
-from multiverse_router.fleet.link import WorkerLink, new_branch
+from multiverse_router.fleet.link import UPDATES_AT_ONCE, WorkerLink, new_branch
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import WorkerUnavailable
 from tests.unit.router.scripted_worker import (
@@ -235,3 +235,35 @@ def test_a_command_without_a_connection_is_dropped() -> None:
     link = WorkerLink("nobody:1", RouterSettings())
     link.send(pb.RunRequest(release=pb.Release(lease="x")))
     assert not link._commands
+
+
+async def test_first_tokens_of_a_step_come_first_and_others_get_turns_within_it() -> None:
+    worker, order, turns = ScriptedWorker(), [], []
+    readers = [Reader() for _ in range(3 * UPDATES_AT_ONCE)]
+    for reader in readers:
+        reader.updated = lambda _, update: order.append(update.branch)  # type: ignore[method-assign]
+    async with serving(worker) as port, linked(port) as (link, _):
+        await eventually(lambda: not reason(link))
+        branches = [new_branch() for _ in readers]
+        *old, new = branches
+        for branch, reader in zip(branches, readers, strict=True):
+            link.start(pb.Start(branch=branch), reader)
+        frame = pb.RunResponse(updates=[pb.Update(branch=branch, ids=[1]) for branch in old])
+        worker.frames.put_nowait(frame)
+        await eventually(lambda: len(order) == len(old))
+        order.clear()
+
+        async def others() -> None:
+            while len(order) < len(branches):
+                turns.append(len(order))
+                await asyncio.sleep(0)
+
+        finish = pb.Finish(reason=pb.FINISH_REASON_STOP)
+        last = pb.Update(branch=new, finish=finish)
+        updates = [pb.Update(branch=branch, ids=[1]) for branch in branches]
+        other = asyncio.create_task(others())
+        worker.frames.put_nowait(pb.RunResponse(updates=[*updates, last]))
+        await asyncio.wait_for(other, 10)
+        await eventually(lambda: len(order) == len(branches) + 1)
+    assert order == [new, new, *old]
+    assert len({seen for seen in turns if 0 < seen < len(branches)}) >= 2
