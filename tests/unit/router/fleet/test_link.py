@@ -238,10 +238,15 @@ def test_a_command_without_a_connection_is_dropped() -> None:
 
 
 async def test_first_tokens_of_a_step_come_first_and_others_get_turns_within_it() -> None:
-    worker, order, turns = ScriptedWorker(), [], []
-    readers = [Reader() for _ in range(3 * UPDATES_AT_ONCE)]
-    for reader in readers:
-        reader.updated = lambda _, update: order.append(update.branch)  # type: ignore[method-assign]
+    worker = ScriptedWorker()
+    order: list[int] = []
+    turns: list[int] = []
+
+    class Ordered(Reader):
+        def updated(self, link: WorkerLink, update: pb.Update) -> None:
+            order.append(update.branch)
+
+    readers = [Ordered() for _ in range(3 * UPDATES_AT_ONCE)]
     async with serving(worker) as port, linked(port) as (link, _):
         await eventually(lambda: not reason(link))
         branches = [new_branch() for _ in readers]
