@@ -255,7 +255,8 @@ class WorkerLink:
         branch keeps its order. All at once, a step of many branches would keep the loop from
         new requests until the last token of it is written.
         """
-        first, later = [], []
+        first: list[pb.Update] = []
+        later: list[pb.Update] = []
         for update in updates:
             flight = self._flights.get(update.branch)
             (first if flight and not flight.told else later).append(update)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 
@@ -44,6 +45,10 @@ async def eventually(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - of any state, not of one event
             await asyncio.sleep(POLL_S)
+
+
+def _ready(link: WorkerLink) -> bool:
+    return not reason(link)
 
 
 async def test_a_link_without_a_worker_says_so() -> None:
@@ -178,7 +183,7 @@ async def test_a_link_that_is_ended_as_its_worker_goes_away_ends() -> None:
         async with serving(ScriptedWorker()) as port:
             link = link_to(port)
             task = asyncio.create_task(link.run())
-            await eventually(lambda link=link: not reason(link))
+            await eventually(partial(_ready, link))
         task.cancel()
         done, _ = await asyncio.wait([task], timeout=2)
         if not done:
