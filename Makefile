@@ -53,11 +53,16 @@ USERS ?= 300
 LOAD_SECONDS ?= 300
 WORKERS ?= 2
 THRESHOLDS ?= loadtest/thresholds.json
+LOADS ?= 0.3 0.5 0.7 0.8 0.9 1.0 1.1
+SEEDS ?= 1 2
+ARRIVALS ?= poisson bursty
+MIXES ?= forkheavy traces
+SIM_ARGS ?=
 
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest soak pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -135,6 +140,9 @@ bench-sglang: setup-sglang ## fork and join in SGLang against its own n > 1 samp
 
 bench-sim: setup-all ## tokens a second that a simulator tells over one stream (MODEL, BRANCHES, SEED)
 	@$(BIN)/python -m tests.bench.sim_relay --model $(MODEL) --branches $(BRANCHES) --seed $(SEED)
+
+sim: setup-all ## placement policies in a simulated fleet: goodput, latency, decision time; table and plots in build/sim (WORKERS='16 128 1024', LOADS, MIXES, ARRIVALS, SEEDS, SIM_ARGS)
+	@$(BIN)/python -m tests.bench.sim_fleet --workers $(if $(filter file,$(origin WORKERS)),16,$(WORKERS)) --loads $(LOADS) --mixes $(MIXES) --arrivals $(ARRIVALS) --seeds $(SEEDS) $(SIM_ARGS)
 
 bench-router: setup-all ## what the router adds to streams and costs, beside a Rust gateway (MODEL, STREAMS, RATE tokens/s each, SECONDS, ROUNDS)
 	@[ -x build/gateway/bin/smg ] || { $(PYTHON) -m venv build/gateway && build/gateway/bin/pip install --quiet --disable-pip-version-check --only-binary :all: smg==$(SMG); } || echo "no gateway: measured without one" >&2

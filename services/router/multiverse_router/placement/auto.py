@@ -1,23 +1,26 @@
 """`auto`: as many paths now as the others on the worker stand, the rest elsewhere or later.
 
 For a fork of k paths on home worker h, with b branches that run there and its measured
-step(b), expected path length p and budget(w) the slowest step that all others on w stand for
-the next p steps (see `slack`):
+step(b), expected path length p and budget(w) the slowest step that all others on w stand while
+a path runs, p steps (see `slack`):
 
-    now     n = the largest n with  step(b + n) <= MARGIN x budget(h);
-            at least 1 while nothing of the request runs
-    moved   of the others, the i-th goes to another worker w, if there is one with
-                step_w(b_w + 1) <= MARGIN x budget(w)                   a place
-                load(w) <= the least slack on w                         it can be loaded there
-                load(w) + back < wait(i)                                and that pays
-            load(w) = (tokens of the prefix that w lacks) / prefill rate; 0 for the next one
-            back    = p / prefill rate: the home worker loads the path at the join
-            wait(i) = ceil(i / max(1, n + running)) x p x step(b + n)
-            the w with the least load(w), then the fewest branches
-    waits   what is left; asked for again whenever a branch on h ends, and after RETRY_S
+    now      n paths run at home:  step(b + n + c) <= budget(h),
+             at least 1 while nothing of the request runs;
+             c branches (`kept`) are left for requests that come while a path runs
+    moved    m paths run on other workers; each of them finds there
+                 step_w(b_w + 1 + c) + load(w) / p <= budget(w)               a place,
+                 load(w) + back < wait(i)                                 that pays,
+             and all of them can be loaded at home when they come back:
+                 step(b + n + c) + m x back / p <= budget(h)
+    waits    what is left; asked for again whenever a branch on h ends, and after RETRY_S
+
+             load(w) = (tokens of the prefix that w lacks) / prefill rate; 0 for its next path
+             back    = p / prefill rate: the home worker loads a path at the join
+             wait(i) = ceil(i / max(1, n + running)) x p x step(b + n), of the i-th one
+             of all (n, m) the one with most paths that run, and of these the largest n;
+             workers in the order of load(w), then of what runs there
 
 A worker that has measured nothing yet is believed to have room: it will have measured soon.
-A draining or unreachable home places nothing but what it must run.
 
 States of a path: waiting -> running at home | running elsewhere. A running path is never
 paused or moved; so the budget looks p steps ahead. Waiting forks of one worker are asked in the
@@ -25,15 +28,19 @@ order of priority, then of slack, least first (`waiting`).
 
 `auto` for requests picks the lowest of
 
-    score(w) = 1000 x (tokens that w lacks + tokens to load there) / prefill rate
-               + ANSWER_TOKENS x step(b + 1)                            milliseconds
+    score(w) = 1000 x (tokens to load there + (1 + b) x tokens that w lacks) / prefill rate
+               + ANSWER_TOKENS x (2 step(b + 1) - step(1))              milliseconds
 
-with the cost of KV that is not there: a worker whose free cells do not hold the context comes
-behind all others.
+which is how long it, and all others on w because of it, take longer than alone. A worker where
+branches wait for room, or whose free cells do not hold the context, comes behind all others. A
+request with a target T is refused when no worker can hold it: every fork can wait down to one
+path, so a worker with r requests has room for one more while
 
-Parameters: MARGIN 1 (share of the budget that is used), PREFILL_TOKENS_PER_S 2000 (assumed: no
-worker reports it), MOVES 8 (workers that are looked at for a fork), ANSWER_TOKENS 512, RETRY_S
-0.5 s. Targets are in milliseconds a token, in the mean over an answer.
+    step(r + 1) <= SHARE x T
+
+Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 8
+(other workers that are looked at for a fork), kept 1 (branches), RETRY_S 0.5 s; SHARE and
+RESERVE_MS in `slack`. Targets are in milliseconds a token, in the mean over an answer.
 """
 
 from __future__ import annotations
@@ -43,7 +50,6 @@ from dataclasses import dataclass
 
 from multiverse_router.placement.least_load import load
 from multiverse_router.placement.policy import (
-    Coverage,
     Fork,
     Placement,
     Root,
@@ -52,8 +58,9 @@ from multiverse_router.placement.policy import (
 )
 from multiverse_router.placement.shortlist import Shortlist
 from multiverse_router.placement.siblings import Local
-from multiverse_router.placement.slack import budget_ms, least_slack_ms
+from multiverse_router.placement.slack import SHARE, budget_ms
 from multiverse_router.placement.view import Fleet, WorkerView
+from multiverse_shared.errors import CapacityExceeded
 
 RETRY_S = 0.5
 
@@ -62,10 +69,10 @@ RETRY_S = 0.5
 class AutoOptions:
     """See the header."""
 
-    margin: float = 1.0
     prefill_tokens_per_s: float = 2000.0
-    answer_tokens: float = 512.0
+    answer_tokens: float = 512.0  # for which it is slower, or slows others
     moves: int = 8
+    kept: int = 1
 
 
 class AutoRoots(RootPolicy):
@@ -76,14 +83,26 @@ class AutoRoots(RootPolicy):
         self._options = options or AutoOptions()
 
     def root(self, fleet: Fleet, root: Root, now_s: float) -> str:
+        found = self._shortlist.candidates(fleet, root.coverage)
+        target = root.progress.target_ms if root.progress else None
+        if target is not None:
+            found = [w for w in found if w.steps.ms(w.requests + 1) <= SHARE * target]
+            if not found:
+                raise CapacityExceeded(
+                    f"no worker can serve one more request at {target:g} ms a token; try again "
+                    "later, or ask for less"
+                )
+
         def score(worker: WorkerView) -> tuple[bool, float, float, str]:
-            lacking = root.tokens - root.coverage.get(worker.id, 0) + worker.loading
-            ms = 1000 * lacking / self._options.prefill_tokens_per_s
-            ms += self._options.answer_tokens * worker.steps.ms(worker.running + 1)
+            lacking = root.tokens - root.coverage.get(worker.id, 0)
+            held_up = worker.loading + lacking * (1 + worker.running)
+            ms = 1000 * held_up / self._options.prefill_tokens_per_s
+            steps = 2 * worker.steps.ms(worker.running + 1) - worker.steps.ms(1)
+            ms += self._options.answer_tokens * steps
             full = worker.kv_total > 0 and worker.kv_free < root.tokens
             return full or worker.waiting > 0, ms, load(worker), worker.id
 
-        return min(self._shortlist.candidates(fleet, root.coverage), key=score).id
+        return min(found, key=score).id
 
 
 class AutoSiblings(SiblingPolicy):
@@ -98,57 +117,77 @@ class AutoSiblings(SiblingPolicy):
         home = fleet.worker(fork.home)
         if home is None:
             return self._homeless.fork(fleet, fork, now_s)
-        now = self._room(fleet, home, fork, fork.paths, now_s)
-        if not now and not fork.progress.running:
-            now = 1
-        placed: list[str | None] = [home.id] * now
+        budget = self._budget(fleet, home, fork, now_s)
+        least = 0 if fork.progress.running else 1
+        now = max(least, _room(home, fork.paths, budget, self._options.kept))
+        moved: list[str] = []
         if now < fork.paths and len(fleet.workers) > 1:
-            placed += self._moved(fleet, home, fork, now, now_s)
-        return (*placed, *[None] * (fork.paths - len(placed)))
+            now, moved = self._divide(fleet, home, fork, budget, (least, now), now_s)
+        waiting = fork.paths - now - len(moved)
+        return (*[home.id] * now, *moved, *[None] * waiting)
 
-    def _room(self, fleet: Fleet, worker: WorkerView, fork: Fork, most: int, now_s: float) -> int:
-        """How many more branches the others on a worker stand, up to `most`."""
-        budget = budget_ms(fleet.residents(worker.id), fork.progress, fork.path_tokens, now_s)
-        if not worker.steps or math.isinf(budget):
-            return most
-        budget *= self._options.margin
-        return max(0, worker.steps.most(budget, worker.running + most) - worker.running)
+    def _budget(self, fleet: Fleet, worker: WorkerView, fork: Fork, now_s: float) -> float:
+        return budget_ms(fleet.residents(worker.id), fork.progress, fork.path_tokens, now_s)
 
-    def _moved(
-        self, fleet: Fleet, home: WorkerView, fork: Fork, now: int, now_s: float
-    ) -> list[str | None]:
-        """Workers for paths behind the first `now`, as many as had better not wait."""
-        rate = self._options.prefill_tokens_per_s / 1000
-        back = fork.path_tokens / rate
-        step = home.steps.ms(home.running + now)
-        at_once = max(1, now + fork.progress.running)
-        most = fork.paths - now
-        moved: list[str | None] = []
-        for load_ms, worker in self._elsewhere(fleet, home, fork, rate):
-            room = self._room(fleet, worker, fork, most - len(moved), now_s)
-            if not room or load_ms > least_slack_ms(
-                fleet.residents(worker.id), fork.progress, now_s
-            ):
-                continue
-            for _ in range(room):
-                wait = math.ceil((len(moved) + 1) / at_once) * fork.path_tokens * step
-                if load_ms + back >= wait:
+    def _divide(
+        self,
+        fleet: Fleet,
+        home: WorkerView,
+        fork: Fork,
+        budget: float,
+        bounds: tuple[int, int],
+        now_s: float,
+    ) -> tuple[int, list[str]]:
+        """How many paths run at home, within `bounds`, and where others run."""
+        least, most = bounds
+        back = 1000 * fork.path_tokens / self._options.prefill_tokens_per_s
+
+        def fitting(now: int) -> int:
+            """How many can be loaded at home when they come back."""
+            spare = budget - home.steps.ms(home.running + now + self._options.kept)
+            return max(0, int(spare * fork.path_tokens / back))
+
+        best: tuple[int, list[str]] = (most, [])
+        if not fitting(least):
+            return best
+        places = self._places(fleet, home, fork, fork.paths - least, now_s)
+        for now in range(most, least - 1, -1):
+            step = home.steps.ms(home.running + now)
+            moved: list[str] = []
+            for load_ms, id in places[: min(fork.paths - now, fitting(now))]:
+                turns = math.ceil((len(moved) + 1) / max(1, now + fork.progress.running))
+                if load_ms + back >= turns * fork.path_tokens * step:
                     break
-                moved.append(worker.id)
-                load_ms = 0.0
-            if len(moved) == most:
-                break
-        return moved
+                moved.append(id)
+            if now + len(moved) > best[0] + len(best[1]):
+                best = now, moved
+        return best
 
-    def _elsewhere(
-        self, fleet: Fleet, home: WorkerView, fork: Fork, rate: float
-    ) -> list[tuple[float, WorkerView]]:
-        """The most promising other workers, with the milliseconds that loading takes there."""
-        coverage: Coverage = fork.coverage
-        found = [
+    def _places(
+        self, fleet: Fleet, home: WorkerView, fork: Fork, most: int, now_s: float
+    ) -> list[tuple[float, str]]:
+        """Places on other workers, with the milliseconds that loading the prefix takes there."""
+        rate = self._options.prefill_tokens_per_s / 1000
+        coverage = fork.coverage
+        others = [
             ((fork.tokens - coverage.get(worker.id, 0)) / rate, worker)
             for worker in self._shortlist.candidates(fleet, coverage, keep=home.id)
             if worker.id != home.id and not worker.waiting and worker.kv_free >= fork.tokens
         ]
-        found.sort(key=lambda entry: (entry[0], load(entry[1]), entry[1].id))
-        return found[: self._options.moves]
+        others.sort(key=lambda other: (other[0], load(other[1]), other[1].id))
+        places: list[tuple[float, str]] = []
+        for load_ms, worker in others[: self._options.moves]:
+            budget = self._budget(fleet, worker, fork, now_s) - load_ms / fork.path_tokens
+            room = _room(worker, most - len(places), budget, self._options.kept)
+            places += [(load_ms if n == 0 else 0.0, worker.id) for n in range(room)]
+            if len(places) == most:
+                break
+        return places
+
+
+def _room(worker: WorkerView, most: int, budget: float, kept: int) -> int:
+    """How many more branches may run on a worker, up to `most`, beside `kept` that may come."""
+    if not worker.steps or math.isinf(budget):
+        return most
+    others = worker.running + kept
+    return max(0, worker.steps.most(budget, others + most) - others)

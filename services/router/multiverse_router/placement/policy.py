@@ -51,7 +51,10 @@ class RootPolicy(ABC):
 
     @abstractmethod
     def root(self, fleet: Fleet, root: Root, now_s: float) -> str:
-        """The worker. WorkerUnavailable when none accepts anything."""
+        """The worker.
+
+        WorkerUnavailable when none accepts anything, CapacityExceeded when none may take more.
+        """
 
 
 class SiblingPolicy(ABC):

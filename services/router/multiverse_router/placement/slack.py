@@ -5,13 +5,14 @@ ago and has delivered n tokens has
 
     slack = n x T + GRACE - 1000 t          milliseconds
 
-A request that decodes one branch pays T - step of it with every step, so for the next H steps
-it stands steps of
+A request that decodes one branch pays step - T of it with every step. What it stands for the next
+H steps, in which one branch decodes, is
 
-    pace  = T + max(0, slack) / H           milliseconds
+    pace  = SHARE x T + max(0, slack - RESERVE) / H       milliseconds
 
-Forks earn slack: k branches deliver k tokens a step. One that is late already is owed T, no more.
-The budget of a worker is the smallest pace of its requests; those without a target stand anything.
+SHARE of the target is what everybody stands: the rest of it is taken by steps that load prompts,
+and by requests that come while a path runs. Who is ahead by more than RESERVE lends of it. The
+budget of a worker is the smallest pace of its requests; those without a target stand anything.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections.abc import Iterable
 from multiverse_router.placement.view import Progress
 
 GRACE_MS = 1000.0  # for the first token
+SHARE = 0.88
+RESERVE_MS = 8000.0
 
 
 def slack_ms(progress: Progress, now_s: float) -> float:
@@ -47,19 +50,7 @@ def budget_ms(
         if own_priority is not None and progress.priority < own_priority:
             continue
         slack = progress.tokens * target + GRACE_MS - 1000 * (now_s - progress.began_s)
-        pace = target + slack / steps if slack > 0 else target
+        pace = SHARE * target + max(0.0, slack - RESERVE_MS) / steps
         if pace < budget:
             budget = pace
     return budget
-
-
-def least_slack_ms(residents: Iterable[Progress], own: Progress, now_s: float) -> float:
-    """The smallest slack of those that `own` must not harm; infinite when there is none."""
-    return min(
-        (
-            slack_ms(progress, now_s)
-            for progress in residents
-            if progress is not own and progress.priority >= own.priority
-        ),
-        default=math.inf,
-    )

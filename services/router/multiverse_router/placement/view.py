@@ -19,6 +19,7 @@ class WorkerView:
 
     id: str
     accepting: bool = True  # healthy, breaker closed, not draining, of the right model
+    requests: int = 0  # of this router, that are at home there
     running: int = 0  # branches there, of this router, and by a fresh report of others
     waiting: int = 0  # of `running`: branches that the worker has no room for yet
     loading: int = 0  # tokens of contexts that are still to be computed there
@@ -44,6 +45,7 @@ class Progress:
     target_ms: float | None = None  # of a token, in the mean over the answer; None: no target
     priority: int = 0  # the higher goes first
     tokens: int = 0  # delivered so far, all paths
+    requests: int = 0  # of this router, that are at home there
     running: int = 0  # branches that decode now, on all workers
 
 

@@ -12,6 +12,13 @@ from multiverse_router.placement.slack import slack_ms
 from multiverse_router.placement.view import Progress
 
 
+def turn(progress: Progress, now_s: float) -> tuple[int, bool, float]:
+    """Ascending: by priority; those that can still be in time, least slack first; then those
+    that are late, the latest last: who can't be helped does not make others late."""
+    slack = slack_ms(progress, now_s)
+    return -progress.priority, slack < 0, abs(slack)
+
+
 @dataclass(slots=True, eq=False)
 class Waiting:
     """A fork some of whose paths wait. `ask` places what it can; whether that was any."""
@@ -43,14 +50,13 @@ class WaitingForks:
         return list(self._at)
 
     def freed(self, home: str, now_s: float) -> None:
-        """A place may be free on `home`: ask by priority, then least slack, until one gets none.
+        """A place may be free on `home`: ask in the order of `turn`, until one gets none.
 
         Those that are asked may remove themselves.
         """
         at = self._at.get(home)
         if not at:
             return
-        order = sorted(at, key=lambda w: (-w.progress.priority, slack_ms(w.progress, now_s)))
-        for waiting in order:
+        for waiting in sorted(at, key=lambda waiting: turn(waiting.progress, now_s)):
             if not waiting.ask():
                 return

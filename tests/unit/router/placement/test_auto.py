@@ -1,11 +1,14 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from multiverse_router.placement.auto import AutoRoots, AutoSiblings
 from multiverse_router.placement.policy import Fork, Placement, Root
-from multiverse_router.placement.slack import GRACE_MS
+from multiverse_router.placement.slack import GRACE_MS, RESERVE_MS, SHARE
 from multiverse_router.placement.steps import StepCurve
 from multiverse_router.placement.view import Progress, WorkerView
+from multiverse_shared.errors import CapacityExceeded
 from tests.unit.router.placement.fleets import StillFleet
 
 STEPS = StepCurve(((1, 20.0), (11, 40.0)))  # 2 ms a branch
@@ -13,10 +16,9 @@ NOW = 100.0
 AMPLE: dict[str, Any] = {"kv_free": 100_000, "kv_total": 100_000}
 
 
-def owed(target_ms: float, priority: int = 0) -> Progress:
-    """A request without any slack."""
-    due = round(1000 * NOW - GRACE_MS) // round(target_ms)
-    return Progress(0.0, target_ms, priority, tokens=due, running=1)
+def stands(step_ms: float, priority: int = 0) -> Progress:
+    """A request that stands steps of so many milliseconds, and no slower ones."""
+    return Progress(0.0, step_ms / SHARE + 1e-6, priority, tokens=10, running=1)
 
 
 def worker(id: str, running: int, **changes: Any) -> WorkerView:
@@ -39,58 +41,72 @@ def test_all_paths_run_at_once_where_nobody_minds() -> None:
 
 
 def test_as_many_paths_run_as_keep_the_others_inside_their_target() -> None:
-    placed = ask([worker("home", 4)], {"home": [owed(32.0)]}, 5)  # step(7) is 32 ms
+    placed = ask(
+        [worker("home", 3)], {"home": [stands(32.0)]}, 5
+    )  # step(7) is 32 ms, with one to come
     assert placed == ("home", "home", "home", None, None)
 
 
 def test_slack_of_the_others_is_used() -> None:
-    ahead = owed(32.0)
-    ahead.tokens += 20  # 640 ms, over 100 steps: 6.4 ms each
-    placed = ask([worker("home", 4)], {"home": [ahead]}, 8)
-    assert placed.count("home") == 6
+    ahead = Progress(NOW, target_ms=30.0, tokens=round((RESERVE_MS - GRACE_MS + 1000) / 30))
+    placed = ask([worker("home", 3)], {"home": [ahead]}, 8)  # 26 ms and a second, over 100 steps
+    assert placed.count("home") == 5
 
 
 def test_a_request_of_which_nothing_runs_always_goes_on() -> None:
-    on = {"home": [owed(10.0)]}
-    assert ask([worker("home", 4)], on, 2) == ("home", None)
-    assert ask([worker("home", 4)], on, 2, Progress(NOW, running=1)) == (None, None)
+    on = {"home": [stands(10.0)]}
+    assert ask([worker("home", 3)], on, 2) == ("home", None)
+    assert ask([worker("home", 3)], on, 2, Progress(NOW, running=1)) == (None, None)
 
 
 def test_paths_of_a_higher_priority_do_not_wait_for_those_of_a_lower_one() -> None:
-    on = {"home": [owed(10.0)]}
-    assert ask([worker("home", 4)], on, 2, Progress(NOW, priority=1)) == ("home", "home")
+    on = {"home": [stands(10.0)]}
+    assert ask([worker("home", 3)], on, 2, Progress(NOW, priority=1)) == ("home", "home")
 
 
 def test_what_home_has_no_room_for_moves_to_a_worker_that_has() -> None:
-    workers = [worker("home", 4), worker("idle", 0), worker("busy", 9)]
-    on = {"home": [owed(32.0)], "busy": [owed(32.0)]}
+    workers = [worker("home", 3), worker("idle", 0), worker("busy", 9)]
+    on = {"home": [stands(33.5)], "busy": [stands(32.0)]}
     assert ask(workers, on, 5) == ("home", "home", "home", "idle", "idle")
 
 
+def test_fewer_paths_run_at_home_where_that_lets_more_of_them_run() -> None:
+    workers = [worker("home", 3), worker("idle", 0)]  # 2 ms for one at home are four that return
+    placed = ask(workers, {"home": [stands(32.0)]}, 7)
+    assert placed == ("home", *["idle"] * 6)
+
+
+def test_no_more_move_than_home_can_load_when_they_come_back() -> None:
+    workers = [worker("home", 3), worker("idle", 0)]
+    placed = ask(workers, {"home": [stands(32.0)]}, 20)  # one at home, and 4 ms over 100 steps
+    assert placed == ("home", *["idle"] * 8, *[None] * 11)
+
+
 def test_nothing_moves_where_loading_takes_longer_than_waiting() -> None:
-    workers = [worker("home", 4), worker("idle", 0)]
-    placed = ask(workers, {"home": [owed(32.0)]}, 4, tokens=20_000)
+    workers = [worker("home", 3), worker("idle", 0)]
+    placed = ask(workers, {"home": [stands(33.0)]}, 4, tokens=20_000)
     assert placed == ("home", "home", "home", None)
 
 
-def test_nothing_moves_where_loading_would_make_another_late() -> None:
-    workers = [worker("home", 4), worker("tight", 0)]
-    on = {"home": [owed(32.0)], "tight": [owed(32.0)]}
-    assert ask(workers, on, 4, tokens=1000)[-1] is None
+def test_nothing_moves_where_loading_would_slow_others_too_much() -> None:
+    workers = [worker("home", 3), worker("tight", 0)]
+    on = {"home": [stands(33.0)], "tight": [stands(26.0)]}
+    assert ask(workers, on, 4, tokens=2000)[-1] is None  # 22 ms, and 10 ms for loading
+    assert ask(workers, on, 4, tokens=600)[-1] == "tight"  # 22 ms, and 3 ms
 
 
 def test_nothing_moves_to_a_full_pool() -> None:
-    workers = [worker("home", 4), worker("full", 0, kv_free=50)]
-    assert ask(workers, {"home": [owed(32.0)]}, 4)[-1] is None
+    workers = [worker("home", 3), worker("full", 0, kv_free=50)]
+    assert ask(workers, {"home": [stands(33.0)]}, 4)[-1] is None
 
 
 def test_a_worker_that_has_measured_nothing_is_tried() -> None:
-    unknown = worker("home", 4, steps=StepCurve())
-    assert ask([unknown], {"home": [owed(1.0)]}, 3) == ("home",) * 3
+    unknown = worker("home", 3, steps=StepCurve())
+    assert ask([unknown], {"home": [stands(1.0)]}, 3) == ("home",) * 3
 
 
 def test_a_request_starts_where_its_prefix_is_unless_steps_are_much_slower_there() -> None:
-    root = Root(3000, coverage={"a": 2800})  # 1.4 s of prefill
+    root = Root(6000, coverage={"a": 5800})  # 2.9 s of prefill
     near = StillFleet([worker("a", 1), worker("b", 0)])
     assert AutoRoots().root(near, root, NOW) == "a"
     far = StillFleet([worker("a", 6), worker("b", 0)])  # 10 ms a step more, 5 s an answer
@@ -100,3 +116,13 @@ def test_a_request_starts_where_its_prefix_is_unless_steps_are_much_slower_there
 def test_a_request_does_not_start_where_others_wait_for_room() -> None:
     workers = StillFleet([worker("a", 0, waiting=1), worker("b", 8)])
     assert AutoRoots().root(workers, Root(100), NOW) == "b"
+
+
+def test_a_request_whose_target_no_worker_can_keep_is_refused() -> None:
+    target = Progress(NOW, target_ms=25.0)  # 22 ms of it may be filled: two requests
+    full = StillFleet([worker("a", 2, requests=2), worker("b", 9, requests=2)])
+    with pytest.raises(CapacityExceeded, match="25 ms a token"):
+        AutoRoots().root(full, Root(100, progress=target), NOW)
+    assert AutoRoots().root(full, Root(100), NOW) == "a"
+    paths = StillFleet([worker("a", 2, requests=2), worker("b", 9, requests=1)])
+    assert AutoRoots().root(paths, Root(100, progress=target), NOW) == "b"

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiverse_router.placement.slack import GRACE_MS, budget_ms, least_slack_ms, slack_ms
+from multiverse_router.placement.slack import (
+    GRACE_MS,
+    RESERVE_MS,
+    SHARE,
+    budget_ms,
+    slack_ms,
+)
 from multiverse_router.placement.view import Progress
 
 
@@ -20,20 +26,21 @@ def test_slack_is_what_was_delivered_before_it_was_due() -> None:
     assert slack_ms(Progress(began_s=2.0), now_s=1e6) == math.inf
 
 
-def test_a_budget_is_the_target_and_the_slack_of_the_steps_to_come() -> None:
+def test_who_is_ahead_lends_what_is_beyond_the_reserve_over_the_steps_to_come() -> None:
     own = Progress(began_s=0.0, target_ms=1.0)
-    assert budget_ms([late(-2000), late(-4000), own], own, 100, 10.0) == pytest.approx(70.0)
+    ahead = late(-RESERVE_MS - 2000), late(-RESERVE_MS - 4000)
+    assert budget_ms([*ahead, own], own, 100, 10.0) == pytest.approx(SHARE * 50 + 20)
 
 
-def test_one_that_is_late_is_owed_its_target() -> None:
-    assert budget_ms([late(3000)], None, 100, 10.0) == 50.0
+def test_whoever_is_not_ahead_stands_a_share_of_its_target() -> None:
+    assert budget_ms([late(3000)], None, 100, 10.0) == budget_ms([late(0)], None, 100, 10.0)
+    assert budget_ms([late(3000)], None, 100, 10.0) == SHARE * 50.0
 
 
 def test_who_has_no_target_or_a_lower_priority_is_not_asked() -> None:
     own = Progress(began_s=0.0, priority=1)
     assert budget_ms([Progress(began_s=0.0, priority=1), late(0)], own, 100, 10.0) == math.inf
-    assert budget_ms([late(0, priority=1)], own, 100, 10.0) == 50.0
-    assert least_slack_ms([late(500), late(-100, priority=1)], own, 10.0) == pytest.approx(100)
+    assert budget_ms([late(0, priority=1)], own, 100, 10.0) == SHARE * 50.0
 
 
 @given(
