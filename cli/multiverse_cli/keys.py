@@ -23,8 +23,19 @@ def new(
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=999_999, help="Answers in flight under this name.")
     ] = None,
+    requests: Annotated[
+        int | None, typer.Option(min=1, max=999_999_999, help="Answers begun in a minute.")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, max=999_999_999, help="Tokens in a minute.")
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option(min=0, max=100, help="The higher goes first in the queue.")
+    ] = None,
 ) -> None:
     """Make a key: the first line is the key, the second one goes into the router's key file."""
-    key, line = new_key(name, concurrency)
+    key, line = new_key(
+        name, concurrency=concurrency, requests=requests, tokens=tokens, priority=priority
+    )
     typer.echo(key)
     typer.echo(line)

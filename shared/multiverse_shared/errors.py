@@ -18,12 +18,18 @@ from dataclasses import dataclass
 
 
 class MultiverseError(Exception):
-    """Root of the tree. `field` names the offending input, when there is one."""
+    """Root of the tree. `field` names the offending input, when there is one.
 
-    def __init__(self, message: str, *, field: str | None = None) -> None:
+    `retry_after_s` says when another try is worth while, where that is known.
+    """
+
+    def __init__(
+        self, message: str, *, field: str | None = None, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
+        self.retry_after_s = retry_after_s
 
 
 class InvalidRequest(MultiverseError):

@@ -27,6 +27,9 @@ from multiverse_router.answers import Answers
 from multiverse_router.api.bodies import GenerateBody, Message, answer_request
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.fleet.fleet import Fleet
+from multiverse_router.limits.admissions import Admissions
+from multiverse_router.limits.local import LocalLimits
+from multiverse_router.limits.places import Places
 from multiverse_router.request import AnswerRequest
 from multiverse_router.settings import RouterSettings
 
@@ -133,9 +136,10 @@ async def rig(model: Path, **settings: str) -> AsyncIterator[Rig]:
         address = f"127.0.0.1:{port}"
         router = RouterSettings(workers=address, max_requests=1024)
         fleet = Fleet(router)
+        admissions = Admissions(Places(router.max_requests), LocalLimits())
         made = Rig(
             fleet,
-            Answers(fleet, router.max_requests, ContextSeal.of("")),
+            Answers(fleet, admissions, ContextSeal.of("")),
             address,
             f"http://127.0.0.1:{metrics_port}/metrics",
             router,

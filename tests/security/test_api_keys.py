@@ -128,8 +128,8 @@ async def test_keys_change_while_the_router_runs(
 
 async def test_a_tenant_has_as_many_answers_in_flight_as_its_keys_allow() -> None:
     (alice, first), (other, second), (bob, third) = (
-        new_key("alice", 2),
-        new_key("alice", 2),
+        new_key("alice", concurrency=2),
+        new_key("alice", concurrency=2),
         new_key("bob"),
     )
     async with running(keys=",".join([first, second, third])) as served:
@@ -160,11 +160,9 @@ async def test_an_answer_knows_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     seen = []
     key, line = new_key("alice")
     async with running(keys=line) as served:
-        check = served.answers.check
+        check = served.answers._check
         monkeypatch.setattr(
-            served.answers,
-            "check",
-            lambda wanted, *n: (seen.append(wanted.tenant), check(wanted, *n)),
+            served.answers, "_check", lambda wanted: (seen.append(wanted.tenant), check(wanted))
         )
         for path, body in (
             (GENERATE, {"prompt": "x"}),
@@ -191,7 +189,7 @@ async def test_keys_stand_in_no_log_and_in_no_answer(caplog: pytest.LogCaptureFi
 
 
 async def test_a_grpc_call_needs_the_same_key() -> None:
-    key, line = new_key("alice", 1)
+    key, line = new_key("alice", concurrency=1)
     port = free_port()
     async with (
         running(keys=line, grpc_port=port) as served,

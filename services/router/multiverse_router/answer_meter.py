@@ -35,6 +35,7 @@ class AnswerMeter:
         self._first: float | None = None
         self._last = 0.0
         self._tokens = 0
+        self.tokens = 0  # of prompt and answer
         self._forked = False
         self._critical = 0
         self._begins: dict[str, float] = {}  # of paths that run
@@ -46,6 +47,7 @@ class AnswerMeter:
             case TextEvent():
                 self._text(event)
             case StartEvent():
+                self.tokens += event.prompt_tokens
                 self._count("prompt", event.prompt_tokens)
             case ForkEvent():
                 self._forked = True
@@ -100,6 +102,7 @@ class AnswerMeter:
             waited = self._last - self._begun
             self._metrics.first_token.labels(self._model).observe(waited)
         self._tokens += count
+        self.tokens += count
         self._count("completion", count)
         if event.kind == "written":
             self._count("written", count)

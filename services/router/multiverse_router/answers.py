@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from multiverse_router.answer_meter import AnswerMeter
@@ -19,10 +19,10 @@ from multiverse_router.coordinator import Coordinator
 from multiverse_router.event_queue import EventQueue
 from multiverse_router.events import AnswerEvent, ErrorEvent, FinishEvent
 from multiverse_router.fleet.fleet import Fleet
+from multiverse_router.limits.admissions import Admissions, Grant
 from multiverse_router.logprobs import TokenLogprob
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.model import ServedModel
-from multiverse_router.places import Places
 from multiverse_router.request import AnswerRequest
 from multiverse_router.scoring import prompt_logprobs
 from multiverse_router.visit import current_visit
@@ -63,31 +63,35 @@ class Answers:
     def __init__(
         self,
         fleet: Fleet,
-        max_requests: int,
+        admissions: Admissions,
         seal: ContextSeal,
         *,
-        concurrency: Callable[[str], int | None] = lambda tenant: None,
         most_prompt_tokens: int | None = None,
         metrics: RouterMetrics | None = None,
     ) -> None:
-        """`concurrency` is how many answers a tenant may have in flight."""
         self.seal = seal
         self.metrics = metrics or RouterMetrics()
         self.closing = False  # nothing new is begun
         self._fleet = fleet
-        self._places = Places(max_requests, concurrency)
+        self._admissions = admissions
         self._most_prompt = most_prompt_tokens
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def running(self) -> int:
-        return self._places.taken
+        return self._admissions.places.taken
 
     def model(self, name: str | None = None) -> ServedModel:
         """The model called so; the only one without a name. See `Fleet.model` for the errors."""
         model = self._fleet.model(name)
         current_visit().model = model.name
         return model
+
+    @property
+    def only_model(self) -> str:
+        """The name of the model where there is one, also while its workers are away; else empty."""
+        names = self._fleet.names
+        return names[0] if len(names) == 1 else ""
 
     @property
     def models(self) -> list[ServedModel]:
@@ -99,11 +103,24 @@ class Answers:
         """Whether anything can be taken."""
         return not self.closing and self._fleet.ready
 
-    def check(self, request: AnswerRequest, count: int = 1) -> None:
-        """Raise what would keep `count` answers to `request` from being started now."""
+    async def admit(self, requests: Sequence[AnswerRequest]) -> None:
+        """Let answers in, all or none; each is then begun by `answer` or `choices`.
+
+        They may wait for a place. MultiverseError says what keeps them from being begun.
+        """
+        visit = current_visit()
+        for request in requests:
+            self._check(request)
+        first = requests[0]
+        cost = max(count(one.prompt) + one.limits.max_total_tokens for one in requests)
+        deadline_s = visit.bounded(first.deadline_s)
+        ids = [request.id for request in requests]
+        for grant in await self._admissions.admit(first.tenant, ids, cost, deadline_s):
+            visit.grants[grant.id] = grant
+
+    def _check(self, request: AnswerRequest) -> None:
         if self.closing:
             raise WorkerUnavailable(_CLOSING)
-        self._places.check(request.tenant, count)
         model = self._served(request)
         if not self._fleet.pool(model).available:
             raise WorkerUnavailable(self._fleet.reason)
@@ -139,27 +156,35 @@ class Answers:
         """Answers run inside, each into its own of `told`; what is left of them ends with it."""
         visit = current_visit()
         tasks: list[asyncio.Task[None]] = []
-        with ExitStack() as places:
-            for request, events in zip(requests, told, strict=True):
-                visit.answers.append(request.id)
-                places.enter_context(self._places.taking(request.tenant))
-                bounded = replace(request, deadline_s=visit.bounded(request.deadline_s))
-                tasks.append(asyncio.create_task(self._run(bounded, events)))
-            self._tasks.update(tasks)
-            try:
-                yield
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
-                self._tasks.difference_update(tasks)
+        for request, events in zip(requests, told, strict=True):
+            visit.answers.append(request.id)
+            bounded = replace(request, deadline_s=visit.bounded(request.deadline_s))
+            tasks.append(asyncio.create_task(self._run(bounded, events)))
+        self._tasks.update(tasks)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            self._tasks.difference_update(tasks)
+            for request in requests:  # that were ended before their first step
+                grant = visit.grants.pop(request.id, None)
+                if grant is not None:
+                    grant.end()
+
+    async def _granted(self, request: AnswerRequest) -> Grant:
+        """What lets the answer in: given by `admit`, or asked for now."""
+        grants = current_visit().grants
+        if request.id not in grants:
+            await self.admit([request])
+        return grants.pop(request.id)
 
     async def prompt_logprobs(self, request: AnswerRequest) -> tuple[TokenLogprob, ...]:
         """Those of the prompt's tokens but the first, before which there is nothing."""
         bounded = replace(request, deadline_s=current_visit().bounded(request.deadline_s))
-        with self._places.taking(request.tenant):
-            model = self._served(request)
-            return await prompt_logprobs(self._fleet.pool(model), model, bounded)
+        model = self._served(request)
+        return await prompt_logprobs(self._fleet.pool(model), model, bounded)
 
     def _served(self, request: AnswerRequest) -> ServedModel:
         """The model that a request was encoded for. WorkerUnavailable when it is gone."""
@@ -182,11 +207,12 @@ class Answers:
                 event = self._with_context(event, coordinator.answer, model.layout)
             tell(event)
 
+        grant: Grant | None = None
         try:
+            grant = await self._granted(request)
             model = self._served(request)
             if self.closing:
                 raise WorkerUnavailable(_CLOSING)
-            self._places.check(request.tenant, 0)  # more may have come since `check`
             coordinator = Coordinator(self._fleet.pool(model), model, request, emit, observer)
             await coordinator.run()
         except MultiverseError as error:
@@ -199,6 +225,9 @@ class Answers:
             log.exception("request %s failed", request.id)
             tell(ErrorEvent("internal_error", "the router failed; see its log"))
         finally:
+            if grant is not None:
+                grant.used = meter.tokens
+                grant.end()
             observer.ended()
             events.close()
 

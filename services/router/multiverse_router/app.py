@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.middleware.cors import CORSMiddleware
@@ -24,6 +24,10 @@ from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.fleet.metrics import FleetCollector
 from multiverse_router.gate import Gate
 from multiverse_router.keys import KeyFile
+from multiverse_router.limits.admissions import Admissions
+from multiverse_router.limits.local import LocalLimits
+from multiverse_router.limits.places import Places
+from multiverse_router.limits.shared import SharedLimits
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.rpc import server as rpc
 from multiverse_router.settings import RouterSettings
@@ -40,11 +44,18 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
     fleet = fleet or Fleet(settings)
     gate = _gate(settings)
     metrics, calls = RouterMetrics(), Calls()
+    redis_url = settings.redis_url.get_secret_value()
+    shared = SharedLimits(redis_url) if redis_url else None
+    admissions = Admissions(
+        Places(settings.max_requests, settings.max_queued),
+        shared or LocalLimits(),
+        gate.allowance,
+        settings.queue_s,
+    )
     answers = Answers(
         fleet,
-        settings.max_requests,
+        admissions,
         ContextSeal.of(settings.context_key.get_secret_value()),
-        concurrency=gate.concurrency,
         most_prompt_tokens=settings.most_prompt_tokens,
         metrics=metrics,
     )
@@ -59,7 +70,9 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
                 settings.host,
                 settings.port,
             )
-        task = asyncio.create_task(fleet.run())
+        tasks = [asyncio.create_task(fleet.run())]
+        if shared is not None:
+            tasks.append(asyncio.create_task(shared.run()))
         try:
             async with AsyncExitStack() as stack:
                 stack.enter_context(_metrics_server(metrics, settings))
@@ -70,9 +83,9 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
                     await stack.enter_async_context(serving)
                 yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     app = FastAPI(title="Multiverse", version="0.1.0", lifespan=lifespan)
     app.state.answers = answers
@@ -146,7 +159,13 @@ def _status(answers: Answers, fleet: Fleet, settings: RouterSettings) -> APIRout
             status = "refused" if fleet.refused else "not ready"
             return JSONResponse({"status": status, "reason": fleet.reason}, 503)
         names = [model.name for model in fleet.models]
-        body = {"status": "ready", "models": names, "running": answers.running}
+        workers = sum(worker.available for worker in fleet.workers)
+        body = {
+            "status": "ready",
+            "models": names,
+            "workers": workers,
+            "running": answers.running,
+        }
         return JSONResponse(body)
 
     if settings.metrics_port is None:

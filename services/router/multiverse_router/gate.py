@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from multiverse_router.keys import KeyFile
+from multiverse_router.limits.allowance import Allowance
 from multiverse_router.visit import Visit, current
 from multiverse_shared.errors import InvalidRequest, Unauthenticated
 
@@ -25,9 +26,9 @@ class Gate:
     def is_open(self) -> bool:
         return self._keys is None
 
-    def concurrency(self, tenant: str) -> int | None:
-        """Answers that `tenant` may have in flight; None: as many as the router takes."""
-        return None if self._keys is None else self._keys.ring.concurrency(tenant)
+    def allowance(self, tenant: str) -> Allowance:
+        """What `tenant` may have."""
+        return Allowance() if self._keys is None else self._keys.ring.allowance(tenant)
 
     def admit(self, visit: Visit, headers: Mapping[str, str]) -> None:
         """Fill in tenant and deadline. Unauthenticated or InvalidRequest name the header.

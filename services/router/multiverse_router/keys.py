@@ -2,8 +2,9 @@
 
 A key is 256 random bits, so one SHA-256 of it is as safe to store as a slow hash of a password
 would be, and cheap enough to compute for every call. The keyring holds hashes only. One line for
-each key: NAME sha256:HEX [concurrency=N]; `#` begins a comment. Several keys may have one name
-(to change keys without a gap); they share its concurrency.
+each key: NAME sha256:HEX, then what it allows, if there is a limit: concurrency=N, requests=N and
+tokens=N a minute, priority=N; `#` begins a comment. Several keys may have one name (to change keys
+without a gap); they share its limits.
 """
 
 from __future__ import annotations
@@ -19,17 +20,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from multiverse_router.limits.allowance import Allowance
 from multiverse_shared.errors import InvalidRequest, MultiverseError
 
 PREFIX = "mv-"
 MOST_CHARACTERS = 256  # of a key that is worth hashing
 LOOK_EVERY_S = 1.0
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_LIMITS = ("concurrency", "requests", "tokens", "priority")
 _LINE = re.compile(
     rf"(?P<name>{_NAME.pattern})\s+sha256:(?P<hash>[0-9a-f]{{64}})"
-    r"(?:\s+concurrency=(?P<most>[1-9][0-9]{0,5}))?"
+    rf"(?P<limits>(?:\s+(?:{'|'.join(_LIMITS)})=(?:0|[1-9][0-9]{{0,8}}))*)"
 )
-_FORM = "NAME sha256:HEX [concurrency=N]; `multiverse key new NAME` prints such a line"
+_FORM = (
+    "NAME sha256:HEX [concurrency=N] [requests=N] [tokens=N] [priority=N]; "
+    "`multiverse key new NAME` prints such a line"
+)
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +45,18 @@ def key_hash(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
-def new_key(name: str, concurrency: int | None = None) -> tuple[str, str]:
-    """A fresh key, and its line for the key file. InvalidRequest for a name that is none."""
+def new_key(name: str, **limits: int | None) -> tuple[str, str]:
+    """A fresh key, and its line for the key file. InvalidRequest for a name that is none.
+
+    `limits` are those of an `Allowance`.
+    """
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"{name!r} names no key: use 1 to 64 letters, digits, or . _ -", field="name"
         )
     key = PREFIX + secrets.token_urlsafe(32)
-    most = f" concurrency={concurrency}" if concurrency is not None else ""
-    return key, f"{name} sha256:{key_hash(key).hex()}{most}"
+    given = "".join(f" {kind}={most}" for kind, most in limits.items() if most is not None)
+    return key, f"{name} sha256:{key_hash(key).hex()}{given}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,7 @@ class Key:
 
     name: str
     hash: bytes
-    concurrency: int | None  # answers in flight under its name; None: as many as the router takes
+    allowance: Allowance  # of its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +77,16 @@ class Keyring:
     @classmethod
     def parse(cls, lines: Iterable[str], place: str) -> Keyring:
         """InvalidRequest names the line of `place` that is wrong."""
-        keys, limits = [], dict[str, int | None]()
+        keys, allowances = [], dict[str, Allowance]()
         for number, line in enumerate(lines, 1):
             stripped = line.partition("#")[0].strip()
             if not stripped:
                 continue
             key = _parse_line(stripped, f"{place}, line {number}")
-            if limits.setdefault(key.name, key.concurrency) != key.concurrency:
+            if allowances.setdefault(key.name, key.allowance) != key.allowance:
                 raise InvalidRequest(
-                    f"{place}, line {number}: {key.name} has another concurrency above; "
-                    "keys of one name share it",
+                    f"{place}, line {number}: {key.name} has other limits above; "
+                    "keys of one name share them",
                     field="keys",
                 )
             keys.append(key)
@@ -93,8 +102,10 @@ class Keyring:
                 found = key
         return found
 
-    def concurrency(self, name: str) -> int | None:
-        return next((key.concurrency for key in self.keys if key.name == name), None)
+    def allowance(self, name: str) -> Allowance:
+        """None at all for a name that has no key (any more): what runs may end."""
+        found = (key.allowance for key in self.keys if key.name == name)
+        return next(found, Allowance())
 
 
 class KeyFile:
@@ -150,5 +161,8 @@ def _parse_line(line: str, place: str) -> Key:
     match = _LINE.fullmatch(line)
     if match is None:
         raise InvalidRequest(f"{place}: not of the form {_FORM}", field="keys")
-    most = match["most"]
-    return Key(match["name"], bytes.fromhex(match["hash"]), int(most) if most else None)
+    pairs = [pair.partition("=") for pair in match["limits"].split()]
+    limits = {kind: int(most) for kind, _, most in pairs}
+    if len(limits) < len(pairs) or any(not limits.get(kind, 1) for kind in _LIMITS[:3]):
+        raise InvalidRequest(f"{place}: not of the form {_FORM}", field="keys")
+    return Key(match["name"], bytes.fromhex(match["hash"]), Allowance(**limits))

@@ -24,6 +24,14 @@ class Positions(StrEnum):
     SEQUENTIAL = "sequential"  # without them
 
 
+class DiscoveryKind(StrEnum):
+    """Where workers are looked for."""
+
+    STATIC = "static"  # the list in the settings
+    REDIS = "redis"  # the registry that workers write
+    KUBERNETES = "kubernetes"  # EndpointSlices of a service
+
+
 class Tags(StrEnum):
     """Structure in the text of an answer."""
 
@@ -43,8 +51,21 @@ class RouterSettings(BaseSettings):
     grpc_port: int | None = Field(
         None, ge=0, le=65535, description="gRPC port; 0 picks a free one, none: no gRPC"
     )
+    discovery: DiscoveryKind = Field(
+        DiscoveryKind.STATIC, description="where workers are looked for: static, redis, kubernetes"
+    )
     workers: str = Field(
-        "127.0.0.1:7071", description="host:port of each worker, with commas between"
+        "127.0.0.1:7071",
+        description="host:port of each worker, with commas between; read by `static`",
+    )
+    kubernetes_service: str = Field(
+        "", description="NAMESPACE/NAME of the services whose endpoints are workers, with commas"
+    )
+    kubernetes_port: str = Field("grpc", description="name of their port")
+    redis_url: SecretStr = Field(
+        SecretStr(""),
+        description="Redis of the registry and of limits that hold over several routers; "
+        "none: no registry, limits of this router alone",
     )
     placement: Roots = Field(
         Roots.LEAST_LOAD, description="where a request starts; see `multiverse_router.placement`"
@@ -86,7 +107,9 @@ class RouterSettings(BaseSettings):
     keys_file: Path | None = Field(
         None, description="file with a line for each API key; read again when it changes"
     )
-    max_requests: int = Field(256, ge=1, description="requests in flight; more get 429")
+    max_requests: int = Field(256, ge=1, description="requests in flight; more wait, or get 429")
+    max_queued: int = Field(256, ge=0, description="requests that wait for a place; more get 429")
+    queue_s: float = Field(2.0, ge=0, description="a request waits so long for a place, then 429")
     most_prompt_tokens: int | None = Field(
         None, ge=1, description="largest prompt; what the model's context holds if left out"
     )

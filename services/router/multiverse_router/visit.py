@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from multiverse_router.limits.admissions import Grant
 from multiverse_shared.tracing import NO_SPAN, Span
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -31,12 +32,18 @@ class Visit:
     left: str | None = None  # how it ended before its answer did: `client`, `stalled`
     span: Span = NO_SPAN  # of the call
     body: bytes | None = None  # kept only where the log may hold prompts
+    grants: dict[str, Grant] = field(default_factory=dict)  # of answers that have not begun
 
     @classmethod
     def begin(cls, headers: Mapping[str, str]) -> Visit:
         """With the caller's own id where that is a plain short word, else a new one."""
         given = headers.get("x-request-id", "")
         return cls(given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(16))
+
+    def end(self) -> None:
+        """What was let in for it and has not begun will not begin."""
+        while self.grants:
+            self.grants.popitem()[1].end()
 
     def bounded(self, deadline_s: float | None) -> float | None:
         """The seconds that an answer has from now on: the shorter of body and header."""
@@ -50,8 +57,12 @@ current: ContextVar[Visit | None] = ContextVar("visit", default=None)
 
 
 def current_visit() -> Visit:
-    """The visit that this task works for; an empty one outside any."""
-    return current.get() or Visit("")
+    """The visit that this task works for; begun here outside any."""
+    visit = current.get()
+    if visit is None:
+        visit = Visit("")
+        current.set(visit)
+    return visit
 
 
 def current_tenant() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
@@ -17,6 +18,7 @@ from multiverse_shared.tracing import tracing
 from multiverse_worker.engines.sim.engine import SimEngine
 from multiverse_worker.launch import launch
 from multiverse_worker.models.directory import ModelDirectory
+from multiverse_worker.registration import Registration
 from multiverse_worker.service import SERVICE_NAME, Service
 from multiverse_worker.settings import WorkerSettings
 from multiverse_worker.status import Status, serve_status
@@ -55,7 +57,8 @@ async def _run(service: Service, model: ModelDirectory, settings: WorkerSettings
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.broken.wait())]
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    async with _registered(settings, port):
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if not service.broken.is_set():
         await service.drain(settings.shutdown_grace_s)
     for task in ends:
@@ -63,6 +66,18 @@ async def _run(service: Service, model: ModelDirectory, settings: WorkerSettings
     await server.stop(grace=1.0)
     await service.close()
     return int(service.broken.is_set())
+
+
+@asynccontextmanager
+async def _registered(settings: WorkerSettings, port: int) -> AsyncIterator[None]:
+    """Told in the registry inside, where there is one."""
+    url = settings.registry.get_secret_value()
+    if not url:
+        yield
+        return
+    registration = Registration(url, settings.advertise or f"{settings.host}:{port}")
+    async with registration.kept():
+        yield
 
 
 async def listen(service: Service, settings: WorkerSettings) -> tuple[grpc.aio.Server, int]:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from multiverse_shared.logs import LogFormat
@@ -34,6 +34,13 @@ class WorkerSettings(SimSettings, BaseSettings):
     tls_key_file: Path | None = Field(None, description="key of that certificate (PEM)")
     tls_ca_file: Path | None = Field(
         None, description="authorities that sign the certificates of routers (PEM)"
+    )
+    registry: SecretStr = Field(
+        SecretStr(""),
+        description="Redis in which routers find this worker; none: not told",
+    )
+    advertise: str = Field(
+        "", description="host:port told there; address and port of this worker if left out"
     )
     metrics_port: int = Field(
         0,
@@ -87,4 +94,11 @@ class WorkerSettings(SimSettings, BaseSettings):
     def _within_the_engine(self) -> Self:
         if self.engine == "llamacpp" and self.sequences > 256:
             raise ValueError("sequences must be at most 256 with engine llamacpp")
+        return self
+
+    @model_validator(mode="after")
+    def _found(self) -> Self:
+        anywhere = self.host in ("0.0.0.0", "::")
+        if self.registry.get_secret_value() and anywhere and not self.advertise:
+            raise ValueError(f"advertise is needed: routers can't reach a worker at {self.host}")
         return self

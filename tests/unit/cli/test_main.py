@@ -132,7 +132,7 @@ def test_a_new_key_and_its_line_are_printed(
     key, line = capsys.readouterr().out.split("\n")[:2]
     known = Keyring.parse([line], "the output").find(key)
     assert known
-    assert (known.name, known.concurrency) == ("alice", 3)
+    assert (known.name, known.allowance.concurrency) == ("alice", 3)
 
 
 def test_a_name_that_no_key_can_have_is_one_line_of_error(

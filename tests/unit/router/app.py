@@ -13,7 +13,7 @@ from multiverse_router.api.body_limit import BodyLimit
 from multiverse_router.context_seal import ContextSeal
 from multiverse_router.settings import RouterSettings
 from tests.unit.router.asgi import Client, request
-from tests.unit.router.hand_fed import HandFedLink
+from tests.unit.router.hand_fed import HandFedLink, admissions
 
 MAX_BODY_BYTES = 4096
 SEAL = ContextSeal([b"of the tests"])
@@ -22,7 +22,7 @@ SEAL = ContextSeal([b"of the tests"])
 def application(link: HandFedLink, max_requests: int = 8) -> FastAPI:
     """As `create_app` builds it, but connected to `link`."""
     settings = RouterSettings(max_body_bytes=MAX_BODY_BYTES)
-    answers = Answers(link.fleet, max_requests, SEAL)
+    answers = Answers(link.fleet, admissions(max_requests), SEAL)
     app = FastAPI()
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.include_router(generate.routes(answers, settings))

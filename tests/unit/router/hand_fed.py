@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.fleet.link import WorkerLink
+from multiverse_router.limits.admissions import Admissions
+from multiverse_router.limits.local import LocalLimits
+from multiverse_router.limits.places import Places
 from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest, Parallel, SamplingOptions
 from multiverse_router.settings import RouterSettings
@@ -90,6 +93,11 @@ class Resting:
     async def watch(self) -> AsyncIterator[frozenset[str]]:
         await asyncio.Event().wait()
         yield frozenset()
+
+
+def admissions(most: int) -> Admissions:
+    """So many answers at once, and no other limits."""
+    return Admissions(Places(most), LocalLimits())
 
 
 def fleet_of(*links: HandFedLink, **settings: object) -> Fleet:

@@ -16,7 +16,7 @@ from multiverse_router.answers import Answers
 from multiverse_shared.errors import STATUSES
 from tests.unit.router.app import SEAL, application, post
 from tests.unit.router.asgi import Client, request, until
-from tests.unit.router.hand_fed import HandFedLink
+from tests.unit.router.hand_fed import HandFedLink, admissions
 from tests.unit.router.hand_fed import request as hand_fed_request
 from tests.unit.router.served import served_model
 
@@ -155,7 +155,7 @@ async def test_a_client_that_leaves_ends_its_branches(path: str, stream: bool) -
 
 async def test_a_prompt_is_not_run_on_another_model_than_it_was_encoded_for() -> None:
     link = HandFedLink()
-    answers = Answers(link.fleet, 8, SEAL)
+    answers = Answers(link.fleet, admissions(8), SEAL)
     stale = replace(hand_fed_request(), model_digest="older")
     async with answers.answer(stale) as events:
         told = [event async for event in events]

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from multiverse_router.keys import KeyFile, Keyring, new_key
+from multiverse_router.limits.allowance import Allowance
 from multiverse_shared.errors import InvalidRequest
 
 HASH = "sha256:" + "0" * 64
 
 
 def test_a_new_key_is_known_by_its_line() -> None:
-    key, line = new_key("alice", 3)
+    key, line = new_key("alice", concurrency=3)
     found = Keyring.parse([line], "here").find(key)
     assert found
-    assert (found.name, found.concurrency) == ("alice", 3)
+    assert (found.name, found.allowance) == ("alice", Allowance(concurrency=3))
     assert key not in line
     assert hashlib.sha256(key.encode()).hexdigest() in line
 
@@ -39,6 +40,8 @@ def test_no_two_keys_are_alike() -> None:
         f"alice {HASH} concurrency=-1",
         f"alice {HASH} concurrency=many",
         f"alice {HASH} rate=5",
+        f"alice {HASH} tokens=0",
+        f"alice {HASH} tokens=5 tokens=6",
         f"al ice {HASH}",
         f"{'a' * 65} {HASH}",
         f"al\x00ice {HASH}",
@@ -51,8 +54,8 @@ def test_a_line_of_another_form_is_refused_with_its_number(line: str) -> None:
     assert "x" * 43 not in error.value.message  # somebody put the key itself there
 
 
-def test_keys_of_one_name_have_one_concurrency() -> None:
-    lines = [new_key("alice", 2)[1], new_key("bob")[1], new_key("alice")[1]]
+def test_keys_of_one_name_have_the_same_limits() -> None:
+    lines = [new_key("alice", concurrency=2)[1], new_key("bob")[1], new_key("alice")[1]]
     with pytest.raises(InvalidRequest, match="line 3"):
         Keyring.parse(lines, "keys")
 

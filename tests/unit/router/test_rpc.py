@@ -18,7 +18,6 @@ from multiverse_protos.generate.v1 import generate_pb2 as pb
 from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceStub
 from multiverse_router.answers import Answers
 from multiverse_router.events import AnswerEvent, event_json
-from multiverse_router.request import AnswerRequest
 from multiverse_router.rpc.admission import Admit
 from multiverse_router.rpc.messages import generate_body, response
 from multiverse_router.rpc.server import serving
@@ -26,7 +25,7 @@ from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import CapacityExceeded
 from tests.unit.router.app import SEAL
 from tests.unit.router.asgi import until
-from tests.unit.router.hand_fed import HandFedLink, text
+from tests.unit.router.hand_fed import HandFedLink, admissions, text
 from tests.unit.router.test_events import EVENTS
 
 MOST_BYTES = 4096
@@ -65,11 +64,15 @@ BODY = {
 }
 
 
+def some_answers(most: int) -> Answers:
+    return Answers(HandFedLink().fleet, admissions(most), SEAL)
+
+
 @asynccontextmanager
 async def service(
     link: HandFedLink, admit: Admit | None = None, **settings: float
 ) -> AsyncIterator[tuple[GenerateServiceStub, Answers]]:
-    answers = Answers(link.fleet, 4, SEAL)
+    answers = Answers(link.fleet, admissions(4), SEAL)
     known = RouterSettings(grpc_port=0, max_body_bytes=MOST_BYTES, **settings)
     async with serving(answers, known, admit) as port:
         target = f"127.0.0.1:{port}"
@@ -194,7 +197,7 @@ async def test_a_refusal_names_the_field(request_: object, code: str, field: str
 
 async def test_bytes_that_are_no_message_are_the_callers_fault() -> None:
     async with (
-        serving(Answers(HandFedLink().fleet, 1, SEAL), RouterSettings(grpc_port=0)) as port,
+        serving(some_answers(1), RouterSettings(grpc_port=0)) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         call = channel.unary_stream("/multiverse.generate.v1.GenerateService/Generate")
@@ -236,7 +239,7 @@ for response in stub.Generate(pb.GenerateRequest(prompt="a"), timeout=1):
 
 async def test_the_deadline_ends_the_work_of_a_client_that_can_say_nothing() -> None:
     link = HandFedLink()
-    answers = Answers(link.fleet, 1, SEAL)
+    answers = Answers(link.fleet, admissions(1), SEAL)
     async with serving(answers, RouterSettings(grpc_port=0)) as port:
         caller = await asyncio.create_subprocess_exec(
             sys.executable, "-c", CALLER, f"127.0.0.1:{port}", stdout=PIPE, stderr=DEVNULL
@@ -253,11 +256,7 @@ async def test_the_deadline_ends_the_work_of_a_client_that_can_say_nothing() -> 
 
 
 async def test_a_failure_to_begin_is_a_status_only() -> None:
-    class Hasty(Answers):
-        def check(self, request: AnswerRequest) -> None:
-            """As if all places were taken just after the check."""
-
-    answers = Hasty(HandFedLink().fleet, 0, SEAL)
+    answers = some_answers(0)
     async with (
         serving(answers, RouterSettings(grpc_port=0)) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
@@ -311,7 +310,7 @@ async def test_a_silent_call_survives_its_clients_pings() -> None:
     link = HandFedLink()
     settings = RouterSettings(grpc_port=0, stalled_reader_s=1)  # of who does not read
     async with (
-        serving(Answers(link.fleet, 1, SEAL), settings) as port,
+        serving(Answers(link.fleet, admissions(1), SEAL), settings) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel,
     ):
         call = GenerateServiceStub(channel).Generate(ASK)

@@ -18,7 +18,7 @@ from multiverse_shared.limits import Limits
 from multiverse_shared.tree import Block, Context, Text, linearise
 from tests.unit.router.app import SEAL, application, post
 from tests.unit.router.asgi import until
-from tests.unit.router.hand_fed import HandFedLink, path, plan, request, tag, text
+from tests.unit.router.hand_fed import HandFedLink, admissions, path, plan, request, tag, text
 from tests.unit.router.served import EOS, served_model, tokenizer, told
 
 CHAT, GENERATE = "/v1/chat/completions", "/v1/generate"
@@ -38,7 +38,7 @@ async def answering(
     events: list[AnswerEvent] = []
 
     async def listen() -> None:
-        async with Answers(link.fleet, 8, SEAL).answer(wanted) as told:
+        async with Answers(link.fleet, admissions(8), SEAL).answer(wanted) as told:
             async for event in told:
                 events.append(event)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import Response
 from fastapi.responses import JSONResponse
 
+from multiverse_shared.errors import MultiverseError
+
 CLIENT_CLOSED_REQUEST = 499
-RETRY_AFTER_S = "1"
+RETRY_AFTER_S = 1  # where nothing better is known
 
 
 def error_body(kind: str, message: str, field: str | None = None) -> dict[str, object]:
@@ -17,11 +20,16 @@ def error_body(kind: str, message: str, field: str | None = None) -> dict[str, o
     return {"error": {"message": message, "type": kind, "param": field, "code": kind}}
 
 
-def error_headers(status: int) -> dict[str, str]:
+def retry_after(error: MultiverseError) -> str:
+    """Whole seconds, at least one."""
+    return str(max(1, math.ceil(error.retry_after_s or RETRY_AFTER_S)))
+
+
+def error_headers(status: int, retry: str = str(RETRY_AFTER_S)) -> dict[str, str]:
     """Those that say how to go on: when to try again, how to show a key."""
     headers: dict[str, str] = {}
     if status in (429, 503):
-        headers["retry-after"] = RETRY_AFTER_S
+        headers["retry-after"] = retry
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     return headers

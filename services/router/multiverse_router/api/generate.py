@@ -27,7 +27,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
     @router.post("/v1/generate")
     async def generate(body: GenerateBody, request: Request) -> Response:
         wanted = await generate_request(body, answers, settings)
-        answers.check(wanted)
+        await answers.admit([wanted])
         if body.stream:
             return EventStream(
                 lambda: _events(answers, wanted), settings.stalled_reader_s, settings.heartbeat_s

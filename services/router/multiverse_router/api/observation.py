@@ -67,6 +67,7 @@ class Observation:
             await self._app(scope, receive, told)
         finally:
             current.reset(token)
+            visit.end()
             seconds = time.monotonic() - begun
             if status in (0, 499):
                 status, visit.left = 499, visit.left or "client"
@@ -86,7 +87,8 @@ class Observation:
 
     def _count(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
         metrics, route = self._answers.metrics, _route(scope)
-        metrics.requests.labels(route, f"{status // 100}xx", visit.model).inc()
+        model = visit.model or self._answers.only_model
+        metrics.requests.labels(route, f"{status // 100}xx", model).inc()
         metrics.request_seconds.labels(route).observe(seconds)
         if visit.left:
             metrics.left.labels(visit.left).inc()

@@ -41,7 +41,9 @@ def refused(path: str, status: int, kind: str, message: str, field: str | None =
 def refusal(path: str, error: MultiverseError) -> Response:
     """A known error on `path` as an answer."""
     status = status_of(type(error))
-    return refused(path, status.http, status.kind, error.message, error.field)
+    body = body_for(path, status.http, status.kind, error.message, error.field)
+    headers = errors.error_headers(status.http, errors.retry_after(error))
+    return JSONResponse(body, status.http, headers)
 
 
 def _is_of(path: str, routes: tuple[str, ...]) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from multiverse_router.fleet.discovery import Discovery, StaticList
+from multiverse_router.fleet.discovery.choice import discovery
+from multiverse_router.fleet.discovery.source import Discovery
 from multiverse_router.fleet.link import WorkerLink
 from multiverse_router.fleet.models import Models
 from multiverse_router.fleet.pool import Pool
@@ -33,9 +34,10 @@ log = logging.getLogger(__name__)
 class Fleet:
     """Run `run` in a task for as long as the router lives."""
 
-    def __init__(self, settings: RouterSettings, discovery: Discovery | None = None) -> None:
+    def __init__(self, settings: RouterSettings, source: Discovery | None = None) -> None:
+        """`source` takes the place of what the settings say."""
         self._settings = settings
-        self._discovery = discovery or StaticList(settings.worker_addresses)
+        self._discovery = source or discovery(settings)
         self._models = Models(settings, self._digest_of)
         self.policy = policy(settings.placement, settings.siblings)
         self._workers: dict[str, Worker] = {}  # by address

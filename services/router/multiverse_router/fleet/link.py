@@ -22,6 +22,7 @@ from multiverse_router.fleet.models import Models
 from multiverse_router.model import ServedModel
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_channel import open_channel
+from multiverse_shared.cancellation import raise_if_cancelled
 from multiverse_shared.errors import InvalidRequest, MultiverseError, WorkerUnavailable
 
 CONNECT_TIMEOUT_S = 10.0
@@ -190,7 +191,7 @@ class WorkerLink:
             except (grpc.aio.AioRpcError, TimeoutError, MultiverseError) as error:
                 self._reason = _describe(error)
                 self.refused = isinstance(error, InvalidRequest)
-                _raise_if_cancelled()
+                raise_if_cancelled()
             finally:
                 self._lost()
             log.warning("worker %s: %s", self.address, self._reason)
@@ -215,7 +216,7 @@ class WorkerLink:
                 await self._told(frame.updates)
             self._reason = "the worker closed the stream"
         except asyncio.CancelledError:
-            _raise_if_cancelled()  # else it is `give_up`, which has said why
+            raise_if_cancelled()  # else it is `give_up`, which has said why
         finally:
             self._call = None
             for part in parts:
@@ -308,13 +309,6 @@ def new_branch() -> int:
 def _room(report: pb.WatchLoadResponse) -> int:
     """Cells that hold nothing anybody needs."""
     return int(report.kv_cells_free + report.kv_cells_idle)
-
-
-def _raise_if_cancelled() -> None:
-    """grpc.aio may answer a cancellation with the error of a stream that broke just then."""
-    task = asyncio.current_task()
-    if task and task.cancelling():
-        raise asyncio.CancelledError
 
 
 def _describe(error: BaseException) -> str:

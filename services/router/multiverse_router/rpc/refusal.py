@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import grpc
 
-from multiverse_router.api.errors import RETRY_AFTER_S
+from multiverse_router.api.errors import retry_after
 from multiverse_shared.errors import MultiverseError, status_of
 
 MOST_CHARACTERS = 500  # clients refuse trailers over 8 KiB; a message may quote a long text
@@ -20,7 +20,7 @@ async def refuse(context: grpc.aio.ServicerContext, error: MultiverseError) -> N
     if error.field is not None:
         trailers.append(("error-field", _ascii(error.field)))
     if status.grpc in _TRY_AGAIN:
-        trailers.append(("retry-after", RETRY_AFTER_S))
+        trailers.append(("retry-after", retry_after(error)))
     await context.abort(
         grpc.StatusCode[status.grpc], error.message[:MOST_CHARACTERS], tuple(trailers)
     )

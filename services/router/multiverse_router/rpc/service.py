@@ -44,10 +44,12 @@ class GenerateService(GenerateServiceServicer):
         """
         try:
             wanted = await self._wanted(request)
-            self._answers.check(wanted)
+            await self._answers.admit([wanted])
             await self._tell(wanted, context)
         except MultiverseError as error:
             await refuse(context, error)
+        finally:
+            current_visit().end()
 
     async def GetModel(  # noqa: N802
         self, request: pb.GetModelRequest, context: grpc.aio.ServicerContext

@@ -40,7 +40,7 @@ def routes(answers: Answers, settings: RouterSettings) -> APIRouter:
             settings,
             answers.seal,
         )
-        answers.check(wanted)
+        await answers.admit([wanted])
         [choice] = choices_of([wanted], model, keep_tags=body.multiverse.keeps_tags(settings))
         told = MessageStream(wanted.id, model.name, choice)
         if body.stream:

@@ -51,7 +51,7 @@ def add(router: APIRouter, answers: Answers, settings: RouterSettings) -> None:
             answers.seal,
         )
         requests = alternatives(wanted, body.n)
-        answers.check(wanted, len(requests))
+        await answers.admit(requests)
         choices = choices_of(requests, model, keep_tags=body.multiverse.keeps_tags(settings))
         frame = {"id": wanted.id, "created": int(time.time()), "model": model.name}
         if body.stream:

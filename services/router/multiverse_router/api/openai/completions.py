@@ -39,8 +39,7 @@ def add(router: APIRouter, answers: Answers, settings: RouterSettings) -> None:
         model = answers.model(body.model)
         prompts = await made_from(body, prompts_of, body, model, settings)
         requests = [each for prompt in prompts for each in alternatives(prompt.request, body.n)]
-        for prompt in prompts:
-            answers.check(prompt.request, len(requests))
+        await answers.admit(requests)
         keep_tags = body.multiverse.keeps_tags(settings)
         completion = _Completion(
             body,

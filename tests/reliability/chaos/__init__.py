@@ -1,0 +1,1 @@
+"""A fleet whose parts are killed, frozen and cut while answers run."""
