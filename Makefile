@@ -47,6 +47,10 @@ STEPS ?= 200
 REQUESTS ?= 1000
 CANCELLED ?= 300
 PRESSED ?= 16
+CHAOS_REQUESTS ?= 2000
+CHAOS_SECONDS ?= 600
+CHAOS_SCALE ?= 1
+CHAOS_SEED ?= 1
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
 USERS ?= 300
@@ -62,7 +66,7 @@ SIM_ARGS ?=
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -154,6 +158,9 @@ loadtest: setup-all ## users of all kinds against a router and simulator workers
 
 soak: setup-all ## many requests, a part given up at random moments: nothing may leak (REQUESTS, CANCELLED, SEED)
 	@$(BIN)/python -m tests.reliability.soak --model $(MODEL) --requests $(REQUESTS) --cancelled $(CANCELLED) --seed $(SEED)
+
+chaos: setup-all ## kill workers, routers, Redis and links under load: nothing lost, doubled or hung (CHAOS_REQUESTS, CHAOS_SECONDS, CHAOS_SCALE of the times between faults, CHAOS_SEED)
+	@$(BIN)/python -m tests.reliability.chaos.run --model $(MODEL) --requests $(CHAOS_REQUESTS) --seconds $(CHAOS_SECONDS) --scale $(CHAOS_SCALE) --seed $(CHAOS_SEED)
 
 pressure: setup-all ## forking requests in a pool of 1.2 times the largest: same tokens, no stall (PRESSED, SEED)
 	@$(BIN)/python -m tests.reliability.pressure --model $(MODEL) --requests $(PRESSED) --seed $(SEED)

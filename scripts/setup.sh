@@ -51,6 +51,13 @@ if [ "$what" = all ] && ! command -v curl >/dev/null; then  # an example that th
     echo "the tests run examples/curl.sh: install curl first" >&2; exit 1
   fi
 fi
+if [ "$what" = all ] && ! command -v redis-server >/dev/null; then  # for tests of fleets and tiers
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server >/dev/null
+  else
+    echo "the tests run a Redis of their own: install redis-server first" >&2; exit 1
+  fi
+fi
 # One test puts nginx before a router; without it that test is left out.
 if [ "$what" = all ] && [ ! -x /usr/sbin/nginx ] && ! command -v nginx >/dev/null; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

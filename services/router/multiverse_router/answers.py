@@ -168,7 +168,7 @@ class Answers:
                 task.cancel()
             await asyncio.wait(tasks)
             self._tasks.difference_update(tasks)
-            for request in requests:  # that were ended before their first step
+            for request in requests:
                 grant = visit.grants.pop(request.id, None)
                 if grant is not None:
                     grant.end()
@@ -178,7 +178,7 @@ class Answers:
         grants = current_visit().grants
         if request.id not in grants:
             await self.admit([request])
-        return grants.pop(request.id)
+        return grants[request.id]
 
     async def prompt_logprobs(self, request: AnswerRequest) -> tuple[TokenLogprob, ...]:
         """Those of the prompt's tokens but the first, before which there is nothing."""
@@ -227,7 +227,6 @@ class Answers:
         finally:
             if grant is not None:
                 grant.used = meter.tokens
-                grant.end()
             observer.ended()
             events.close()
 
