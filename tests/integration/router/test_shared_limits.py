@@ -28,7 +28,7 @@ def server() -> Iterator[RedisServer]:
 
 @asynccontextmanager
 async def routers(url: str, count: int = 2) -> AsyncIterator[list[SharedLimits]]:
-    limits = [SharedLimits(url) for _ in range(count)]
+    limits = [SharedLimits(url, timeout_s=30) for _ in range(count)]
     tasks = [asyncio.create_task(one.run()) for one in limits]
     try:
         yield limits

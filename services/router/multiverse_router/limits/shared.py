@@ -13,10 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from multiverse_router.limits.allowance import Allowance, Claim
@@ -36,6 +34,8 @@ TIMEOUT_S = 0.5
 AWAY_S = 1.0
 RENEW_S = 10.0
 MOST_UNSETTLED = 100_000
+MOST_CONNECTIONS = 8  # a burst of requests waits for one of them: commands take microseconds
+LAST_S = 2.0
 _Settlement = tuple[str, str, int, int, int]
 
 log = logging.getLogger(__name__)
@@ -44,14 +44,23 @@ log = logging.getLogger(__name__)
 class SharedLimits:
     """See `Limits`. Run `run` in a task: it settles and renews."""
 
-    def __init__(self, url: str, connect: Callable[[str], Redis] | None = None) -> None:
-        self._client = (connect or _connect)(url)
+    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
+        """A command may take `timeout_s`, and waiting for a connection as long."""
+        pool = BlockingConnectionPool.from_url(
+            url,
+            decode_responses=True,
+            max_connections=MOST_CONNECTIONS,
+            timeout=timeout_s,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+        )
+        self._client = Redis.from_pool(pool)
         self._reserve = self._client.register_script(RESERVE)
         self._settle = self._client.register_script(SETTLE)
         self._renew = self._client.register_script(RENEW)
         self._local = LocalLimits()
         self._held: dict[str, set[str]] = defaultdict(set)  # ids of answers, by tenant
-        self._settlements: asyncio.Queue[_Settlement] = asyncio.Queue(MOST_UNSETTLED)
+        self._settlements: asyncio.Queue[_Settlement | None] = asyncio.Queue()
         self._asked_again_at = 0.0  # loop time; 0: Redis is there
 
     async def reserve(self, claim: Claim, allowance: Allowance) -> None:
@@ -81,27 +90,24 @@ class SharedLimits:
         self._held[tenant].discard(id)
         if not self._held[tenant]:
             del self._held[tenant]
-        if not self._settlements.full():  # else the place ends by itself
+        if self._settlements.qsize() < MOST_UNSETTLED:  # else the place ends by itself
             limit = -1 if allowance.tokens is None else allowance.tokens
             self._settlements.put_nowait((tenant, id, limit, reserved, used))
 
     async def run(self) -> None:
-        """Until cancelled; what is left is settled then, within TIMEOUT_S."""
+        """Until cancelled; what was not settled by then has a moment still."""
+        settling = asyncio.create_task(self._settling())
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._settling())
-                tasks.create_task(self._renewing())
+            await self._renewing()
         finally:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TIMEOUT_S):
-                    while not self._settlements.empty() and not self._away:
-                        await self._settle_one(self._settlements.get_nowait())
+            self._settlements.put_nowait(None)
+            await asyncio.wait([settling], timeout=LAST_S)
+            settling.cancel()
             await self._client.aclose()
 
     async def _settling(self) -> None:
-        while True:
-            await self._settle_one(await self._settlements.get())
-            raise_if_cancelled()
+        while (settlement := await self._settlements.get()) is not None:
+            await self._settle_one(settlement)
 
     async def _settle_one(self, settlement: _Settlement) -> None:
         tenant, id, limit, reserved, used = settlement
@@ -138,12 +144,3 @@ class SharedLimits:
         if self._asked_again_at:
             log.info("limits hold over all routers again")
         self._asked_again_at = 0.0
-
-
-def _connect(url: str) -> Redis:
-    return Redis.from_url(
-        url,
-        decode_responses=True,
-        socket_timeout=TIMEOUT_S,
-        socket_connect_timeout=TIMEOUT_S,
-    )

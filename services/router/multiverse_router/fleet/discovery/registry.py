@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -29,18 +29,15 @@ log = logging.getLogger(__name__)
 class RedisRegistry:
     """Reads the registry at `url`, once a second."""
 
-    def __init__(
-        self, url: str, poll_s: float = POLL_S, connect: Callable[[str], Redis] | None = None
-    ) -> None:
+    def __init__(self, url: str, poll_s: float = POLL_S) -> None:
         self._url = url
         self._poll_s = poll_s
-        self._connect = connect or _connect
         self._last: frozenset[str] = frozenset()
         self._epoch: str | None = None
         self._partial_until = 0.0  # loop time up to which others may still tell of themselves
 
     async def watch(self) -> AsyncIterator[frozenset[str]]:
-        async with self._connect(self._url) as client:
+        async with _connect(self._url) as client:
             script = client.register_script(MEMBERS)
             away = False
             while True:
