@@ -42,7 +42,10 @@ SECONDS ?= 10
 ROUNDS ?= 3
 SMG ?= 1.13.0
 SEED ?= 20261129
-TOKENS ?= 12000000
+RECORDS ?= 66000
+TRAIN_SEED ?= 0
+WORK ?= build/tiny
+WORK_SMOLLM2 ?= build/smollm2-trained
 STEPS ?= 200
 REQUESTS ?= 1000
 CANCELLED ?= 300
@@ -178,8 +181,8 @@ curate-demo: setup-all ## recorded and generated reasoning through all stages, w
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.curate_demo --generated $(GENERATED) --measured $(MEASURED) --seed $(SEED)
 
-train-tiny: setup-all ## train models/multiverse-tiny from scratch (TOKENS): 66 minutes were measured beside other work
-	@$(BIN)/python -m multiverse_trainer.tiny.train --out $(MODEL) --tokens $(TOKENS)
+train-tiny: setup-all ## train models/multiverse-tiny from random weights; goes on where it was stopped (RECORDS, TRAIN_SEED, WORK folder)
+	@scripts/train_tiny.sh $(WORK) $(MODEL) $(RECORDS) $(TRAIN_SEED)
 
 train-vectors: setup-all ## logits, loss and gradients of Multiverse Attention against brute force (SEED)
 	@$(BIN)/python -m tests.bench.train_vectors --seed $(SEED)
@@ -187,6 +190,6 @@ train-vectors: setup-all ## logits, loss and gradients of Multiverse Attention a
 bench-attention: setup-all ## mask and positions against a dense float mask, and a step against causal attention (SEED)
 	@$(BIN)/python -m tests.bench.attention_bench --seed $(SEED)
 
-train-smollm2: setup-all ## train SmolLM2-135M on generated tasks, on the CPU: losses of both renderings before and after (STEPS; SmolLM2 is fetched)
+train-smollm2: setup-all ## train SmolLM2-135M in parallel and as a twin, on the CPU: losses, and tags of the served model (STEPS, WORK_SMOLLM2; SmolLM2 is fetched)
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
-	@$(BIN)/python -m tests.bench.train_smollm2 --out $$(mktemp -d) --steps $(STEPS)
+	@$(BIN)/python -m tests.bench.train_smollm2 --out $(WORK_SMOLLM2) --steps $(STEPS)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from multiverse_shared.dialect import load_dialect
 from multiverse_shared.encode import TextTree
-from multiverse_shared.grammar import Grammar
-from multiverse_shared.tokenizer import TextTokenizer
 from multiverse_shared.tree import Block, Context, texts
 from multiverse_shared.usage import usage
-from multiverse_trainer.tiny.batches import IGNORED, bucket, collate
-from multiverse_trainer.tiny.samples import context_of, make_sample
+from multiverse_trainer.data.record import parse_record
+from multiverse_trainer.data.rendering import Rendering
+from multiverse_trainer.tiny.records import EASY_SHARE, curriculum, record_of
+from multiverse_trainer.tiny.start import write_start
 from multiverse_trainer.tiny.tasks import Family, Level, Task, make_task, sequential
-from multiverse_trainer.tiny.vocabulary import SUFFIX, Vocabulary
+from multiverse_trainer.tiny.vocabulary import SUFFIX
+from tests.unit.trainer.rows import TINY, renderer, vocabulary
 
-VOCABULARY = Vocabulary(load_dialect("multiverse"))
-GRAMMAR = Grammar.bind(load_dialect("multiverse"), VOCABULARY)
+TOKENIZER = vocabulary().tokenizer
 FOLDS: dict[str, Callable[[list[int]], int]] = {"sum": sum, "max": max, "min": min}
 
 
@@ -72,11 +73,15 @@ def test_every_step_of_a_chain_has_the_value_of_the_step_before(family: Family) 
 def test_both_renderings_carry_the_same_work() -> None:
     for task in tasks(200):
         assert flat_body(task.tree) == sequential(task).replace(";", "")
-        forked = context_of(task, GRAMMAR, VOCABULARY, parallel=True)
-        own = body_of_paths_and_conclusions(forked[1:])
-        plain = context_of(task, GRAMMAR, VOCABULARY, parallel=False)
-        written = "".join(VOCABULARY.decode(text.ids) for text in texts(plain[1:]))
+        own = body_of_paths_and_conclusions(answer_of(task, Rendering.PARALLEL))
+        plain = answer_of(task, Rendering.SEQUENTIAL)
+        written = "".join(TOKENIZER.decode(text.ids) for text in texts(plain))
         assert own == written.replace(";", "")
+
+
+def answer_of(task: Task, rendering: Rendering) -> Context:
+    rendered = renderer().render(parse_record(record_of(task, "task")), rendering)
+    return tuple(item for piece in (*rendered.pieces, (rendered.close,)) for item in piece)
 
 
 def flat_body(tree: TextTree) -> str:
@@ -95,7 +100,7 @@ def body_of_paths_and_conclusions(context: Context) -> str:
         if isinstance(item, Block):
             out += "".join(map(body_of_paths_and_conclusions, item.paths))
         elif not item.written:
-            out += VOCABULARY.decode(item.ids)
+            out += TOKENIZER.decode(item.ids)
     out = re.sub(r"<Goal>.*?</Goal>", "", out)
     return re.sub(r"</?(Parallel|Path|Conclusion)>", "", out)
 
@@ -103,75 +108,18 @@ def body_of_paths_and_conclusions(context: Context) -> str:
 def test_the_mix_is_parallel_enough() -> None:
     rng = Random(3)
     ratios = [
-        usage(context_of(make_task(rng), GRAMMAR, VOCABULARY, parallel=True), 1).parallelism
-        for _ in range(600)
+        usage(answer_of(make_task(rng), Rendering.PARALLEL), 0).parallelism for _ in range(300)
     ]
     assert sum(ratios) / len(ratios) >= 2.15
 
 
 def test_no_text_holds_an_unknown_token() -> None:
+    unknown = TOKENIZER.token_id("<unk>")
     for task in tasks(300):
-        for parallel in (True, False):
-            ids = make_sample(task, GRAMMAR, VOCABULARY, parallel=parallel).ids
-            assert VOCABULARY.unknown not in ids
-
-
-def test_loss_covers_neither_the_prompt_nor_what_the_system_writes() -> None:
-    for task in tasks(100):
-        for parallel in (True, False):
-            context = context_of(task, GRAMMAR, VOCABULARY, parallel=parallel)
-            sample = make_sample(task, GRAMMAR, VOCABULARY, parallel=parallel)
-            own = [
-                number > 0 and not text.written
-                for number, text in enumerate(texts(context))
-                for _ in text.ids
-            ]
-            assert list(sample.learned) == own
-            assert not any(sample.learned[: len(VOCABULARY.encode(task.prompt)) + 1])
-
-
-def test_every_learned_token_is_predicted_by_a_token_that_it_sees_and_stands_behind() -> None:
-    for task in tasks(100):
-        sample = make_sample(task, GRAMMAR, VOCABULARY, parallel=True)
-        segment_of = {
-            index: segment
-            for segment in sample.segments
-            for index in range(segment.start, segment.stop)
-        }
-        for index, learned in enumerate(sample.learned):
-            if learned:
-                segment, before = segment_of[index], index - 1
-                sees = segment.start <= before or any(
-                    start <= before < stop for start, stop in segment.visible
-                )
-                assert sees
-                assert sample.positions[index] == sample.positions[before] + 1
-
-
-def test_targets_are_the_next_tokens_where_these_are_learned() -> None:
-    samples = [make_sample(t, GRAMMAR, VOCABULARY, parallel=True) for t in tasks(8)]
-    batch = collate(samples, VOCABULARY.pad)
-    for sample, targets in zip(samples, batch.targets_bs.tolist(), strict=True):
-        for index, target in enumerate(targets):
-            due = index + 1 < len(sample) and sample.learned[index + 1]
-            assert target == (sample.ids[index + 1] if due else IGNORED)
-
-
-def test_the_mask_lets_no_token_see_a_sibling_path() -> None:
-    task = make_task(Random(4), Family.EVAL, Level.EASY)
-    sample = make_sample(task, GRAMMAR, VOCABULARY, parallel=True)
-    mask = collate([sample, sample], VOCABULARY.pad).mask_b1ss[0, 0]
-    tokens = [VOCABULARY.tokens[index] for index in sample.ids]
-    starts = [index for index, token in enumerate(tokens) if token == "<Path>"]
-    join = tokens.index("<Conclusion>")
-    assert not mask[starts[1] : join, starts[0] : starts[1]].any()
-    assert mask[join, : join + 1].all()
-    assert not mask.triu(1).any()
-
-
-def test_no_batch_has_a_single_row() -> None:
-    samples = [make_sample(t, GRAMMAR, VOCABULARY, parallel=False) for t in tasks(101)]
-    assert all(len(rows) > 1 for rows in bucket(samples, 600))
+        for rendering in (Rendering.PARALLEL, Rendering.SEQUENTIAL):
+            context = answer_of(task, rendering)
+            assert all(unknown not in text.ids for text in texts(context))
+        assert unknown not in TOKENIZER.encode(task.prompt + SUFFIX)
 
 
 def test_the_same_seed_draws_the_same_tasks() -> None:
@@ -179,19 +127,38 @@ def test_the_same_seed_draws_the_same_tasks() -> None:
     assert tasks(50, seed=5) != tasks(50, seed=6)
 
 
-def test_the_written_tokenizer_splits_as_training_does() -> None:
-    written = TextTokenizer(VOCABULARY.tokenizer_json())
-    for task in tasks(100):
-        for text in (task.prompt + SUFFIX, sequential(task), f"<Goal>{task.prompt}</Path>"):
-            assert written.encode(text) == VOCABULARY.encode(text)
-            assert written.control_ids.isdisjoint(written.encode(text))
+def test_a_curriculum_begins_with_small_tasks_and_holds_the_families_asked_for() -> None:
+    made = list(curriculum(3, 1000, [Family.EVAL, Family.NESTED]))
+    sources = Counter(record["provenance"]["source"] for record in made)
+    assert set(sources) == {"multiverse-tiny/eval", "multiverse-tiny/nested"}
+    sizes = [len(record["reasoning"]) for record in made]
+    cut = round(EASY_SHARE * len(made))
+    assert sum(sizes[:cut]) / cut < 0.75 * sum(sizes[cut:]) / (len(made) - cut)
+    assert len({record["id"] for record in made}) == len(made)
+
+
+def test_a_start_has_the_vocabulary_of_the_published_model_and_weights_by_its_seed(
+    tmp_path: Path,
+) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        write_start(tmp_path / name, seed)
+    for file in ("tokenizer.json", "chat_template.jinja", "multiverse.json"):
+        assert (tmp_path / "a" / file).read_text("utf-8") == (TINY / file).read_text("utf-8")
+    a, b, c = ((tmp_path / name / "model.safetensors").read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_tags_spelled_in_a_text_are_characters() -> None:
+    for task in tasks(50):
+        ids = TOKENIZER.encode(f"<Goal>{task.prompt}</Path>")
+        assert TOKENIZER.control_ids.isdisjoint(ids)
 
 
 def test_text_written_in_pieces_is_split_as_it_is_in_one() -> None:
     for task in tasks(200):
-        plain = VOCABULARY.encode(sequential(task))
-        assert VOCABULARY.decode(plain) == sequential(task)
-        assert plain == [i for piece in pieces(task.tree) for i in VOCABULARY.encode(piece)]
+        plain = TOKENIZER.encode(sequential(task))
+        assert TOKENIZER.decode(plain) == sequential(task)
+        assert plain == [i for piece in pieces(task.tree) for i in TOKENIZER.encode(piece)]
 
 
 def pieces(tree: TextTree) -> list[str]:

@@ -36,6 +36,7 @@ def write_config(data: Path, output: Path, **settings: Any) -> Path:
         "output": str(output),
         "shares": [0.0, 0.5, 1.0],
         "max_tokens": 256,
+        "rows": 2,
         "max_steps": STEPS,
         "save_steps": 2,
         "keep": 10,

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWa
 
 def test_a_step_moves_adapters_and_tag_rows_only(tmp_path: Path) -> None:
     settings = load_settings(
-        preset="tiny", model=TINY, data=[tmp_path], output=tmp_path, lora_rank=4
+        preset="tiny", model=TINY, data=[tmp_path], output=tmp_path, lora_rank=4, optimiser="adamw"
     )
     model = load_model(settings, vocabulary())
     trained = {name for name, p in model.named_parameters() if p.requires_grad}

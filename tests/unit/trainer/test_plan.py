@@ -17,6 +17,12 @@ def test_each_pass_has_its_share_and_every_sample_once() -> None:
     assert len(set(orders)) == len(orders)
 
 
+def test_a_pass_may_keep_the_order_of_the_data() -> None:
+    [picks] = draw_passes(7, [0.5], 50, shuffled=False)
+    assert [pick.sample for pick in picks] == list(range(50))
+    assert sum(pick.parallel for pick in picks) == 25
+
+
 def test_the_seed_decides_everything() -> None:
     assert draw_passes(7, [0.5], 50) == draw_passes(7, [0.5], 50)
     assert draw_passes(7, [0.5], 50) != draw_passes(8, [0.5], 50)

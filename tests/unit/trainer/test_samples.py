@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from random import Random
-
-import numpy as np
 import pytest
 import torch
 
-from multiverse_shared.dialect import load_dialect
 from multiverse_shared.errors import InvalidRequest
-from multiverse_shared.layout import Segment
 from multiverse_trainer.attention.example import Example
 from multiverse_trainer.attention.masks import dense_mask
 from multiverse_trainer.attention.spans import runs_of, span_table
@@ -18,9 +13,6 @@ from multiverse_trainer.data.files import Reject
 from multiverse_trainer.data.record import parse_record
 from multiverse_trainer.data.rendering import Rendering
 from multiverse_trainer.data.samples import SampleSet
-from multiverse_trainer.tiny.samples import make_sample
-from multiverse_trainer.tiny.tasks import Level, make_task
-from multiverse_trainer.tiny.vocabulary import Vocabulary
 from tests.unit.trainer.rows import generated, renderer, row, samples, vocabulary
 
 
@@ -49,28 +41,19 @@ def test_renderings_differ_in_suffix_and_tags_only() -> None:
     assert text(twin) == "<bos>suma:1,b:2,?maxaba:1=1b:2=2summin#3<eos>"
 
 
-def test_samples_are_those_that_trained_the_tiny_model() -> None:
-    rng = Random(5)
-    levels = list(Level)
-    made = samples(generated(20))
-    vocab = renderer().grammar
-    tiny = Vocabulary(load_dialect("multiverse"))
-    for index in range(20):
-        task = make_task(rng, level=levels[index % len(levels)])
-        for parallel in (True, False):
-            due = make_sample(task, vocab, tiny, parallel=parallel)
-            got = made.example(index, parallel=parallel)
-            assert got.ids.tolist() == list(due.ids)
-            assert got.positions.tolist() == list(due.positions)
-            assert got.targets.tolist() == np.flatnonzero(due.learned).tolist()
-            assert got.sources.tolist() == [target - 1 for target in got.targets.tolist()]
-            assert mask_of(got.segments, len(got)) == mask_of(due.segments, len(got))
+def test_every_label_is_predicted_by_a_token_that_it_sees_and_stands_behind() -> None:
+    made = samples(generated(60))
+    for index in range(60):
+        example = made.example(index, parallel=True)
+        seen = mask_of(example)
+        for source, target in zip(example.sources, example.targets, strict=True):
+            assert seen[target, source]
+            assert example.positions[target] == example.positions[source] + 1
 
 
-def mask_of(segments: tuple[Segment, ...], size: int) -> list[list[bool]]:
-    first, last = span_table([runs_of(segments)], size)
-    mask: list[list[bool]] = dense_mask(torch.from_numpy(first), torch.from_numpy(last)).tolist()
-    return mask
+def mask_of(example: Example) -> torch.Tensor:
+    first, last = span_table([runs_of(example.segments)], len(example))
+    return dense_mask(torch.from_numpy(first), torch.from_numpy(last))[0, 0]
 
 
 def test_truncation_keeps_blocks_whole_at_every_length() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -61,6 +62,15 @@ def test_a_wrong_setting_is_named(tmp_path: Path, content: str, field: str) -> N
     with pytest.raises(InvalidRequest) as caught:
         load_settings(file, **PLACES)
     assert (caught.value.field or "").startswith(field)
+
+
+@pytest.mark.parametrize(
+    "together",
+    [{"preset": "tiny", "lora_rank": 4}, {"preset": "7b", "cpu": True}],
+)
+def test_settings_that_do_not_go_together_are_refused(together: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=r"lora_rank|cpu"):
+        load_settings(**PLACES, **together)
 
 
 @pytest.mark.parametrize("content", ["a: [", "3", None])

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from multiverse_shared.layout import Segment, positions, visibility
+from multiverse_shared.layout import Segment
 from multiverse_shared.tree import Context, Text, linearise, texts
+from multiverse_trainer.attention.ablation import Layout, lay_out
 from multiverse_trainer.attention.linear import unfold
 
 Ints = NDArray[np.int32]
@@ -36,9 +37,12 @@ class Example:
         return len(self.ids)
 
 
-def make_example(context: Context, prompt_items: int = 1) -> Example:
+def make_example(
+    context: Context, prompt_items: int = 1, layout: Layout = Layout.SERVED
+) -> Example:
     """Loss on every token that the model writes; the first `prompt_items` items bear none."""
     tree = unfold(context)
+    positions, segments = lay_out(tree, layout)
     before = _sources(tree)
     learned = np.zeros(len(before), bool)
     at = sum(len(text.ids) for text in texts(tree[:prompt_items]))
@@ -48,8 +52,8 @@ def make_example(context: Context, prompt_items: int = 1) -> Example:
     targets = np.flatnonzero(learned & (before >= 0))
     return Example(
         np.array(linearise(tree), np.int32),
-        np.array(positions(tree), np.int32),
-        tuple(visibility(tree)),
+        np.array(positions, np.int32),
+        tuple(segments),
         before[targets],
         targets.astype(np.int32),
     )

@@ -1,7 +1,7 @@
 """The mixture of renderings over the passes of a training (arXiv 2506.09991, section 5).
 
 Pass p renders a share of the samples in parallel and the others in sequence; each pass takes every
-sample once, in an order of its own. A pure function of seed and number of samples.
+sample once, in an order of its own or in that of the data. A pure function of its arguments.
 """
 
 from __future__ import annotations
@@ -21,15 +21,23 @@ class Pick:
     parallel: bool
 
 
-def draw_pass(seed: int, number: int, share: float, samples: int) -> list[Pick]:
+def draw_pass(
+    seed: int, number: int, share: float, samples: int, *, shuffled: bool = True
+) -> list[Pick]:
     """The picks of pass `number` (from 0); round(share x samples) of them are parallel."""
     rng = Random(f"{seed}/{number}")
     order = list(range(samples))
-    rng.shuffle(order)
+    if shuffled:
+        rng.shuffle(order)
     parallel = set(rng.sample(order, round(share * samples)))
     return [Pick(sample, sample in parallel) for sample in order]
 
 
-def draw_passes(seed: int, shares: Sequence[float], samples: int) -> list[list[Pick]]:
+def draw_passes(
+    seed: int, shares: Sequence[float], samples: int, *, shuffled: bool = True
+) -> list[list[Pick]]:
     """All passes."""
-    return [draw_pass(seed, number, share, samples) for number, share in enumerate(shares)]
+    return [
+        draw_pass(seed, number, share, samples, shuffled=shuffled)
+        for number, share in enumerate(shares)
+    ]

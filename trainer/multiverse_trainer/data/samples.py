@@ -12,6 +12,7 @@ from pathlib import Path
 
 from multiverse_shared.errors import InvalidRequest, MultiverseError
 from multiverse_shared.tree import Item, Text, count
+from multiverse_trainer.attention.ablation import Layout
 from multiverse_trainer.attention.example import Example, make_example
 from multiverse_trainer.attention.linear import unfold
 from multiverse_trainer.data.files import Reject
@@ -26,6 +27,7 @@ class SampleSet:
     renderer: Renderer
     rendering: Rendering  # of what is parallel: `parallel`, or `twin`
     max_tokens: int
+    layout: Layout = Layout.SERVED
     records: list[Record] = field(default_factory=list)
     lengths: list[tuple[int, int]] = field(default_factory=list)  # sequential, parallel
     cut: int = 0  # renderings that were cut
@@ -59,7 +61,7 @@ class SampleSet:
 
     def _make(self, record: Record, *, parallel: bool) -> tuple[Example, bool]:
         rendering = self.rendering if parallel else Rendering.SEQUENTIAL
-        return fit(self.renderer.render(record, rendering), self.max_tokens)
+        return fit(self.renderer.render(record, rendering), self.max_tokens, self.layout)
 
     def write_rejects(self, path: Path) -> None:
         """One JSON line per reject: file, row, id, reason."""
@@ -67,7 +69,7 @@ class SampleSet:
         path.write_text("".join(line + "\n" for line in lines), "utf-8")
 
 
-def fit(rendered: Rendered, most: int) -> tuple[Example, bool]:
+def fit(rendered: Rendered, most: int, layout: Layout = Layout.SERVED) -> tuple[Example, bool]:
     """An example of at most `most` tokens, and whether something was cut off its end.
 
     A block is kept with its plan and its conclusion, or left out with all that follows.
@@ -85,7 +87,7 @@ def fit(rendered: Rendered, most: int) -> tuple[Example, bool]:
         items.extend(piece)
         left -= size
     else:
-        return make_example(tuple(items)), False
+        return make_example(tuple(items), layout=layout), False
     if left < 0 or len(items) == 1:
         raise InvalidRequest(f"longer than {most} tokens before anything could be cut off")
-    return make_example(tuple(items)), True
+    return make_example(tuple(items), layout=layout), True

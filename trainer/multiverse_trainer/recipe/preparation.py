@@ -12,6 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from multiverse_shared.errors import InvalidModel, InvalidRequest
+from multiverse_trainer.attention.ablation import Layout
 from multiverse_trainer.attention.interface import NAME, register
 from multiverse_trainer.batches.curriculum import Pick, draw_passes
 from multiverse_trainer.batches.packing import Row, pack
@@ -42,7 +43,9 @@ class Plan:
     @property
     def digest(self) -> str:
         """SHA-256 of what is read in which step; only with the same one can a training go on."""
-        state = hashlib.sha256(f"{self.steps} {self.samples.lengths}".encode())
+        state = hashlib.sha256(
+            f"{self.steps} {self.samples.lengths} {self.samples.layout}".encode()
+        )
         for record in self.samples.records:
             state.update(record.model_dump_json().encode())
         for row in self.rows:
@@ -61,7 +64,8 @@ def make_plan(settings: TrainSettings) -> Plan:
     renderer = Renderer(
         vocabulary.grammar, vocabulary.frame(settings.prompt_suffix, settings.answer_lead)
     )
-    samples = SampleSet(renderer, Rendering(settings.rendering), settings.max_tokens)
+    rendering, layout = Rendering(settings.rendering), Layout(settings.layout)
+    samples = SampleSet(renderer, rendering, settings.max_tokens, layout)
     settings.output.mkdir(parents=True, exist_ok=True)
     try:
         samples.read(read_records(settings.data, settings.output / "data"))
@@ -72,7 +76,8 @@ def make_plan(settings: TrainSettings) -> Plan:
     def length_of(pick: Pick) -> int:
         return samples.lengths[pick.sample][pick.parallel]
 
-    passes = draw_passes(settings.seed, settings.shares, len(samples))
+    shuffled = settings.order == "shuffled"
+    passes = draw_passes(settings.seed, settings.shares, len(samples), shuffled=shuffled)
     rows = pack(passes, length_of, settings.max_tokens, several=settings.pack)
     at_once = settings.rows * settings.accumulation * processes()
     steps = -(-len(rows) // at_once)

@@ -15,12 +15,16 @@ _PAPER: dict[str, Any] = {
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {
+        "optimiser": "muon",
         "learning_rate": 3e-3,
-        "max_tokens": 1024,
+        "weight_decay": 0.05,
+        "max_tokens": 512,
         "shares": [0.5],
+        "order": "file",
+        "warm_up": 0.02,
         "lowest_rate": 0.02,
         "beta2": 0.98,
-        "rows": 2,
+        "rows": 4,
         "prompt_suffix": " in parallel",
         "answer_lead": "",
         "cpu": True,

@@ -19,6 +19,7 @@ from multiverse_shared.errors import InvalidRequest, MultiverseError
 from multiverse_trainer.attention.masks import BLOCK
 from multiverse_trainer.batches.collator import Collator
 from multiverse_trainer.recipe.checkpoints import Checkpoints, Stop, latest, remove_unfinished
+from multiverse_trainer.recipe.curve import draw_losses, losses_of
 from multiverse_trainer.recipe.preparation import (
     Plan,
     estimate_of,
@@ -62,6 +63,8 @@ def run(settings: TrainSettings, *, resume: bool = False) -> dict[str, Any]:
             result = trainer.train(resume_from_checkpoint=str(start) if start else None)
         except (OSError, SafetensorError, RuntimeError) as error:
             raise _explained(error, settings.output) from error
+    if trainer.is_world_process_zero():
+        draw_losses({"loss": losses_of(trainer.state.log_history)}, settings.output / "loss.png")
     finished = trainer.state.global_step >= plan.steps
     summary = {
         "finished": finished,
@@ -119,6 +122,7 @@ def _trainer(settings: TrainSettings, plan: Plan, stop: Stop) -> MultiverseTrain
     multiple = -(-settings.max_tokens // BLOCK) * BLOCK if cuda else 8
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(settings.output / "tensorboard")
     return MultiverseTrainer(
+        muon_rate=settings.muon_rate if settings.optimiser == "muon" else None,
         model=load_model(settings, plan.vocabulary),
         args=arguments,
         train_dataset=PlannedRows(plan.samples, plan.rows),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from multiverse_shared.errors import InvalidRequest
@@ -34,6 +34,9 @@ class TrainSettings(BaseSettings):
     rendering: Literal["parallel", "twin"] = Field(
         "parallel", description="twin: what would be parallel is plain text without tags"
     )
+    layout: Literal["served", "no-restart", "no-isolation", "leak"] = Field(
+        "served", description="others leave out one thing each: ablations, never to be served"
+    )
     dialect: str = Field("multiverse", description="dialect of the records and of the model")
     prompt_suffix: str = Field("", description="ends the prompt of a parallel sample")
     answer_lead: str = Field("\n\n", description="between reasoning and answer; control tokens too")
@@ -47,7 +50,14 @@ class TrainSettings(BaseSettings):
     shares: list[Share] = Field(
         list(PUBLISHED_SHARES), min_length=1, description="share of parallel samples in each pass"
     )
+    order: Literal["shuffled", "file"] = Field(
+        "shuffled", description="of the samples in a pass; file: as the data has them"
+    )
     max_steps: int | None = Field(None, ge=1, description="end (and end the cosine) here")
+    optimiser: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon: for the matrices inside the model, AdamW for the rest"
+    )
+    muon_rate: float = Field(0.02, gt=0, description="peak of the cosine for Muon's matrices")
     learning_rate: float = Field(1e-5, gt=0, description="peak of the cosine")
     warm_up: float = Field(0.05, ge=0, lt=1, description="share of the steps")
     lowest_rate: float = Field(0.0, ge=0, le=1, description="of the peak, at the end")
@@ -64,6 +74,14 @@ class TrainSettings(BaseSettings):
     save_steps: int = Field(100, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="complete checkpoints that stay")
     log_steps: int = Field(1, ge=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> TrainSettings:
+        if self.optimiser == "muon" and (self.lora_rank or self.fsdp):
+            raise ValueError("optimiser muon needs whole matrices: no lora_rank, no fsdp")
+        if self.fsdp and self.cpu:
+            raise ValueError("fsdp shards over GPUs: not with cpu")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -94,6 +112,8 @@ def load_settings(file: Path | None = None, **given: Any) -> TrainSettings:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
+        if not field:  # settings that do not go together
+            raise InvalidRequest(f"training settings: {first['msg']}") from None
         raise InvalidRequest(
             f"training setting {field}: {first['msg']}; set it in the file or as "
             f"{PREFIX}{field.upper()}",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.utils.data import Dataset, SequentialSampler
 from transformers import Trainer
 
@@ -17,6 +18,7 @@ from multiverse_trainer.batches.collator import Batch
 from multiverse_trainer.batches.loss import loss_of
 from multiverse_trainer.batches.packing import Row
 from multiverse_trainer.data.samples import SampleSet
+from multiverse_trainer.recipe.muon import muon_for
 
 
 class PlannedRows(Dataset):  # type: ignore[misc]
@@ -37,13 +39,27 @@ class PlannedRows(Dataset):  # type: ignore[misc]
 class MultiverseTrainer(Trainer):  # type: ignore[misc]
     """The loss is the mean over all labels of a step, whatever rows, micro-batches or devices."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, muon_rate: float | None, **options: Any) -> None:
         super().__init__(**options)
+        self._muon_rate = muon_rate
         self.model_accepts_loss_kwargs = True  # count the labels of a step
         self._loss_shifts_labels = False  # they are given with their sources
 
     def _get_train_sampler(self, train_dataset: Any = None) -> SequentialSampler:
         return SequentialSampler(train_dataset or self.train_dataset)
+
+    def create_optimizer(self, model: nn.Module | None = None) -> Optimizer:
+        if self._muon_rate is None or self.optimizer is not None:
+            return super().create_optimizer(model)
+        args = self.args
+        self.optimizer: Optimizer = muon_for(
+            model or self.model,
+            self._muon_rate,
+            args.learning_rate,
+            args.weight_decay,
+            args.adam_beta2,
+        )
+        return self.optimizer
 
     def compute_loss(
         self,

@@ -1,109 +1,118 @@
 """The held-out check: how many tasks a model would answer without a single wrong token.
 
-Greedy decoding writes the reference answer exactly when, with the reference before it, every
-learned token is the likeliest one. So one forward pass decides, and no decoder is needed.
+`python -m multiverse_trainer.tiny.heldout --model DIR`. Greedy decoding writes the reference answer
+exactly when, with the reference before it, every label is the likeliest token. So one forward pass
+decides, and no decoder is needed.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from statistics import mean
+from typing import Any
 
 import torch
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
-from multiverse_shared.grammar import Grammar
-from multiverse_trainer.tiny.batches import IGNORED, bucket, collate
-from multiverse_trainer.tiny.samples import Sample, make_sample
-from multiverse_trainer.tiny.tasks import Task, make_task
-from multiverse_trainer.tiny.vocabulary import Vocabulary
+from multiverse_trainer.attention.ablation import Layout
+from multiverse_trainer.attention.interface import NAME, register
+from multiverse_trainer.batches.collator import Collator
+from multiverse_trainer.batches.loss import logits_of
+from multiverse_trainer.data.record import parse_record
+from multiverse_trainer.data.rendering import Renderer, Rendering
+from multiverse_trainer.data.samples import SampleSet
+from multiverse_trainer.recipe.vocabulary import TrainingVocabulary
+from multiverse_trainer.tiny.records import record_of
+from multiverse_trainer.tiny.start import DIALECT
+from multiverse_trainer.tiny.tasks import Family, Task, draw_family, make_task
+from multiverse_trainer.tiny.vocabulary import LONGEST_CONTEXT, SUFFIX
 
-BUDGET = 4096  # padded tokens per forward pass
-SHOWN = 60  # tokens before a wrong one
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Fractions of fully right samples by `rendering` and by `family/rendering`."""
-
-    scores: dict[str, float]
-    mistakes: tuple[str, ...]  # the first wrong token of each sample that has one
+SEED = 2_000_003  # no training has it
+ROWS = 16  # of a forward pass
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Tasks kept out of training by a seed of their own."""
+    """Tasks kept out of training by a seed of their own, as samples of a model's vocabulary."""
 
     tasks: tuple[Task, ...]
-    grammar: Grammar
-    vocabulary: Vocabulary
+    samples: SampleSet
 
     @classmethod
-    def draw(cls, seed: int, count: int, grammar: Grammar, vocabulary: Vocabulary) -> HeldOut:
+    def draw(
+        cls,
+        vocabulary: TrainingVocabulary,
+        count: int,
+        seed: int = SEED,
+        families: Sequence[Family] = tuple(Family),
+        layout: Layout = Layout.SERVED,
+    ) -> HeldOut:
         rng = Random(seed)
-        return cls(tuple(make_task(rng) for _ in range(count)), grammar, vocabulary)
+        tasks = tuple(make_task(rng, draw_family(rng, families)) for _ in range(count))
+        renderer = Renderer(vocabulary.grammar, vocabulary.frame(SUFFIX, ""))
+        samples = SampleSet(renderer, Rendering.PARALLEL, LONGEST_CONTEXT, layout)
+        samples.read(
+            parse_record(record_of(task, str(number))) for number, task in enumerate(tasks)
+        )
+        return cls(tasks, samples)
 
-    def check(self, model: LlamaForCausalLM) -> Report:
-        """Judges every task in both renderings. Leaves the model in training mode."""
+    def check(self, model: Any) -> dict[str, float]:
+        """Shares of fully right samples, by `rendering` and by `family/rendering`."""
         scores: dict[str, float] = {}
-        mistakes: list[str] = []
         for rendering in ("parallel", "sequential"):
-            faults = self._faults(model, parallel=rendering == "parallel")
-            scores[rendering] = _right(faults)
+            right = self.right(model, parallel=rendering == "parallel")
+            scores[rendering] = round(mean(right), 4)
             for family in sorted({task.family for task in self.tasks}):
                 own = [
-                    fault
-                    for task, fault in zip(self.tasks, faults, strict=True)
-                    if task.family is family
+                    r for task, r in zip(self.tasks, right, strict=True) if task.family is family
                 ]
-                scores[f"{family}/{rendering}"] = _right(own)
-            mistakes.extend(f"{rendering} {fault}" for fault in faults if fault)
-        return Report(scores, tuple(mistakes))
+                scores[f"{family}/{rendering}"] = round(mean(own), 4)
+        return scores
 
-    def _faults(self, model: LlamaForCausalLM, *, parallel: bool) -> list[str]:
-        """For each task what went wrong first, or nothing."""
-        samples = [
-            make_sample(task, self.grammar, self.vocabulary, parallel=parallel)
-            for task in self.tasks
-        ]
-        place = {id(sample): index for index, sample in enumerate(samples)}
-        faults = [""] * len(samples)
-        batches = bucket(samples, BUDGET)
-        # A row that the buckets left over must be judged too.
-        seen = {id(sample) for rows in batches for sample in rows}
-        batches.extend([sample] for sample in samples if id(sample) not in seen)
-        for rows in batches:
-            for sample, fault in zip(rows, self._judge(model, rows), strict=True):
-                faults[place[id(sample)]] = fault
-        return faults
-
-    def _judge(self, model: LlamaForCausalLM, rows: Sequence[Sample]) -> list[str]:
-        batch = collate(rows, self.vocabulary.pad)
-        model.eval()
-        with torch.no_grad():
-            written_bs = model(
-                input_ids=batch.ids_bs,
-                position_ids=batch.positions_bs,
-                attention_mask=batch.mask_b1ss,
-                use_cache=False,
-            ).logits.argmax(-1)
-        model.train()
-        wrong_bs = (written_bs != batch.targets_bs) & (batch.targets_bs != IGNORED)
-        faults: list[str] = []
-        for row, sample in enumerate(rows):
-            places = wrong_bs[row].nonzero().flatten().tolist()
-            if not places:
-                faults.append("")
-                continue
-            first = int(places[0])
-            before = self.vocabulary.decode(sample.ids[max(0, first + 1 - SHOWN) : first + 1])
-            due, got = sample.ids[first + 1], int(written_bs[row, first])
-            faults.append(
-                f"{before} -> {self.vocabulary.tokens[got]}, not {self.vocabulary.tokens[due]}"
-            )
-        return faults
+    def right(self, model: Any, *, parallel: bool) -> list[bool]:
+        """For each task whether every label is the likeliest token. The model is in eval mode."""
+        order = sorted(range(len(self.samples)), key=lambda i: self.samples.lengths[i][parallel])
+        right = [True] * len(order)
+        collate = Collator(0, 8)
+        for start in range(0, len(order), ROWS):
+            chosen = order[start : start + ROWS]
+            batch = collate([[self.samples.example(i, parallel=parallel)] for i in chosen])
+            with torch.inference_mode():
+                wrong = logits_of(model, batch).argmax(-1) != batch["labels"]
+            for row in batch["rows"][wrong].tolist():
+                right[chosen[row]] = False
+        return right
 
 
-def _right(faults: Sequence[str]) -> float:
-    return round(sum(not fault for fault in faults) / len(faults), 4) if faults else 0.0
+def load(directory: Path) -> tuple[Any, TrainingVocabulary]:
+    """A model directory as the check wants it."""
+    register()
+    model = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, attn_implementation=NAME
+    )
+    return model.eval(), TrainingVocabulary.load(directory, DIALECT)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="model directory")
+    parser.add_argument("--tasks", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--families", nargs="+", type=Family, default=list(Family))
+    parser.add_argument("--layout", type=Layout, default=Layout.SERVED)
+    options = parser.parse_args()
+    model, vocabulary = load(options.model)
+    held_out = HeldOut.draw(
+        vocabulary, options.tasks, options.seed, options.families, options.layout
+    )
+    scores = held_out.check(model)
+    print(json.dumps({"tasks": options.tasks, "fully_right": scores}))
+
+
+if __name__ == "__main__":
+    main()

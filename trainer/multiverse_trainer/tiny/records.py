@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from multiverse_shared.encode import TextTree
-from multiverse_trainer.tiny.tasks import Level, Task, make_task, sequential
+from multiverse_trainer.tiny.tasks import Family, Level, Task, draw_family, make_task, sequential
+
+EASY_SHARE = 0.2  # of the records of a curriculum; about 15% of its tokens
 
 
 def record_of(task: Task, name: str) -> dict[str, Any]:
@@ -52,14 +54,36 @@ def records(seed: int, count: int) -> Iterator[dict[str, Any]]:
         yield record_of(task, f"tiny-{seed}-{number}")
 
 
+def curriculum(
+    seed: int, count: int, families: Sequence[Family] = tuple(Family)
+) -> Iterator[dict[str, Any]]:
+    """Tasks to be learned in this order: easy ones first, then short and full ones."""
+    rng = Random(seed)
+    for number in range(count):
+        level = _level(rng.random(), easy=number < EASY_SHARE * count)
+        task = make_task(rng, draw_family(rng, families), level)
+        yield record_of(task, f"tiny-{seed}-{number}")
+
+
+def _level(draw: float, *, easy: bool) -> Level:
+    if draw < 0.15:
+        return Level.CONCLUSION
+    if easy:
+        return Level.EASY if draw < 0.8 else Level.FULL
+    return Level.SHORT if draw < 0.4 else Level.FULL
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="JSONL to write")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--families", nargs="+", type=Family, default=list(Family), help="kinds of tasks"
+    )
     options = parser.parse_args()
     with options.out.open("w", encoding="utf-8") as file:
-        for record in records(options.seed, options.count):
+        for record in curriculum(options.seed, options.count, options.families):
             file.write(json.dumps(record) + "\n")
 
 

@@ -91,9 +91,12 @@ TEST_DIGITS = {
 
 def make_task(rng: Random, family: Family | None = None, level: Level = Level.FULL) -> Task:
     """The next task of `rng`; of a family drawn by weight unless one is given."""
-    if family is None:
-        family = rng.choices(list(FAMILY_WEIGHTS), list(FAMILY_WEIGHTS.values()))[0]
-    return _MAKERS[family](rng, level)
+    return _MAKERS[family or draw_family(rng)](rng, level)
+
+
+def draw_family(rng: Random, families: Sequence[Family] = tuple(Family)) -> Family:
+    """One of the families, by weight."""
+    return rng.choices(families, [FAMILY_WEIGHTS[family] for family in families])[0]
 
 
 def sequential(task: Task) -> str:
