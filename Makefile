@@ -44,6 +44,8 @@ SMG ?= 1.13.0
 SEED ?= 20261129
 RECORDS ?= 66000
 TRAIN_SEED ?= 0
+ABLATION ?= ours
+RECORDS_ABLATION ?= 6000
 WORK ?= build/tiny
 WORK_SMOLLM2 ?= build/smollm2-trained
 STEPS ?= 200
@@ -69,7 +71,7 @@ SIM_ARGS ?=
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -183,6 +185,9 @@ curate-demo: setup-all ## recorded and generated reasoning through all stages, w
 
 train-tiny: setup-all ## train models/multiverse-tiny from random weights; goes on where it was stopped (RECORDS, TRAIN_SEED, WORK folder)
 	@scripts/train_tiny.sh $(WORK) $(MODEL) $(RECORDS) $(TRAIN_SEED)
+
+train-ablation: setup-all ## a small training that leaves one thing out, checked (ABLATION=ours|twin|no-restart|no-isolation|no-sequential|published|half|half-twin, RECORDS_ABLATION, TRAIN_SEED)
+	@$(BIN)/python -m multiverse_trainer.tiny.ablation $(ABLATION) --records $(RECORDS_ABLATION) --seed $(TRAIN_SEED)
 
 train-vectors: setup-all ## logits, loss and gradients of Multiverse Attention against brute force (SEED)
 	@$(BIN)/python -m tests.bench.train_vectors --seed $(SEED)

@@ -20,7 +20,7 @@ from tests.unit.trainer.rows import TINY, generated, write_rows
 
 STEPS = 8
 QUIET = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-pytestmark = pytest.mark.timeout(400)  # a process starts in seconds, on a busy machine in many
+pytestmark = pytest.mark.timeout(1200)  # a process starts in seconds, on a busy machine in many
 
 
 @pytest.fixture(scope="module")
