@@ -16,6 +16,10 @@ TREE_TOKENS ?= 3000
 AT_ONCE ?= 24
 TASKS ?= 500
 CONCURRENCY ?= 8
+TWIN ?= build/twin
+TABLE_TASKS ?= 5000
+TIMED ?= 200
+OUT ?= build/eval
 LEAVES ?= 100
 LEAVING ?= 4
 BATCH_TOKENS ?= 128
@@ -71,7 +75,7 @@ SIM_ARGS ?=
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -125,8 +129,14 @@ proto-check: proto ## fail when the committed stubs are not what the .proto file
 conformance: $(if $(filter sglang,$(ENGINE)),setup-sglang,setup-all) ## every logit of an engine against the oracle (ENGINE, CONFIG=exact|served, ARCH=llama|qwen2|qwen3, VECTORS, OFFSETS, TREES, TREE_TOKENS, AT_ONCE, CONFORMANCE_MODEL)
 	@$(if $(filter sglang,$(ENGINE)),$(SGLANG_BIN)/python -m tests.conformance.sglang_matrix,$(BIN)/python -m tests.conformance --engine $(ENGINE)) $(if $(CONFORMANCE_MODEL),--model $(CONFORMANCE_MODEL)) --config $(CONFIG) --arch $(ARCH) --vectors $(VECTORS) --offsets $(OFFSETS) --trees $(TREES) --max-tokens $(TREE_TOKENS) --at-once $(AT_ONCE)
 
-eval-tiny: setup-all ## held-out tasks through the served API (MODEL, DATA, TASKS, CONCURRENCY, SEED)
-	@$(BIN)/python -m tests.bench.eval_tiny $(if $(DATA),--data $(DATA)) --model $(MODEL) --tasks $(TASKS) --concurrency $(CONCURRENCY) --seed $(SEED)
+eval-tiny: setup-all ## held-out tasks through the served API, with the suffix, without, path by path (MODEL, TASKS, CONCURRENCY, SEED, OUT)
+	@$(BIN)/multiverse eval run generated --model $(MODEL) --parallel auto --parallel off --parallel serial --tasks $(TASKS) --task-seed $(SEED) --concurrency $(CONCURRENCY) --out $(OUT)/tiny
+
+table2: setup-all ## the paper's table 2 in small: a model beside its sequential twin (MODEL, TWIN, TABLE_TASKS, TIMED, CONCURRENCY, SEED, OUT, EVAL_ARGS)
+	@$(BIN)/multiverse eval table2 --model $(MODEL) --twin $(TWIN) --tasks $(TABLE_TASKS) --timed $(TIMED) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/table2 $(EVAL_ARGS)
+
+figures: setup-all ## the paper's figures 7, 8a and 8b for a small model, JSON and PNG (MODEL, TWIN, SEED, OUT, EVAL_ARGS)
+	@$(BIN)/multiverse eval figures --model $(MODEL) --twin $(TWIN) --task-seed $(SEED) --out $(OUT)/figures $(EVAL_ARGS)
 
 bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, ENGINE=llamacpp|sim, LEAVES, LEAVING at once, BATCH_TOKENS, SEED)
 	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --engine $(ENGINE) --leaves $(LEAVES) --at-once $(LEAVING) --batch-tokens $(BATCH_TOKENS) --seed $(SEED)

@@ -12,7 +12,7 @@ python=${PYTHON:-python3}
 
 packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router)
 packages+=(-e 'clients/python[grpc]' -e cli)
-[ "$what" = all ] && packages+=(-e trainer -r requirements-dev.txt
+[ "$what" = all ] && packages+=(-e 'trainer[eval]' -r requirements-dev.txt
   -e 'services/curator[gemini,independence,openai,parquet]')
 
 if [ "$what" = clients ]; then

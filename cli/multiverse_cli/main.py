@@ -19,6 +19,7 @@ from rich.progress import Progress, track
 from multiverse_cli.chat import ask, converse
 from multiverse_cli.curate import curate_app
 from multiverse_cli.errors import InputError
+from multiverse_cli.evaluation import eval_app
 from multiverse_cli.generate import generate_all, read_prompts
 from multiverse_cli.keys import key_app
 from multiverse_cli.layout import draw
@@ -36,6 +37,7 @@ app.add_typer(model_app, name="model")
 app.add_typer(key_app, name="key")
 app.add_typer(train_app, name="train")
 app.add_typer(curate_app, name="curate")
+app.add_typer(eval_app, name="eval")
 
 
 class Parallel(StrEnum):

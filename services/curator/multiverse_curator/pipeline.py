@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from multiverse_curator import stages
 from multiverse_curator.answers import Groups, Refill, Summary
 from multiverse_curator.asking import Ask, Asking
-from multiverse_curator.checks.answer import final_answer, same_answer
 from multiverse_curator.checks.content import MAX_DISTANCE, compare, distance
 from multiverse_curator.checks.grammar import GrammarCheck
 from multiverse_curator.checks.standalone import siblings_fault
@@ -40,6 +39,7 @@ from multiverse_curator.teachers.contract import (
     TeacherTruncated,
     TeacherUnavailable,
 )
+from multiverse_shared.answer import final_answer, same_answer
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.encode import TextTree
 

@@ -14,7 +14,6 @@ from random import Random
 
 from multiverse_curator import stages
 from multiverse_curator.answers import Rewrite
-from multiverse_curator.checks.answer import final_answer, same_answer
 from multiverse_curator.checks.content import compare
 from multiverse_curator.checks.grammar import GrammarCheck
 from multiverse_curator.checks.standalone import (
@@ -31,6 +30,7 @@ from multiverse_curator.source import Source
 from multiverse_curator.structure import build
 from multiverse_curator.teachers.contract import Question
 from multiverse_curator.teachers.rules import RulesTeacher
+from multiverse_shared.answer import final_answer, same_answer
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.encode import TextBlock
 from tests.unit.curator.generated import generated

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from multiverse_curator.answers import Rewrite
-from multiverse_curator.checks.answer import final_answer, same_answer
 from multiverse_curator.checks.content import compare
 from multiverse_curator.checks.grammar import GrammarCheck
 from multiverse_curator.checks.standalone import check_rewrite
 from multiverse_curator.faults import Fault
+from multiverse_shared.answer import final_answer, same_answer
 from multiverse_shared.dialect import load_dialect
 from multiverse_shared.encode import TextBlock
 from tests.unit.curator.planted import labelled, score

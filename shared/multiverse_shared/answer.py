@@ -1,4 +1,4 @@
-"""The final answer of a text, and whether two answers are the same.
+"""The final answer of a text, and whether two answers are the same: `multiverse-shared[answers]`.
 
 The last one counts: a text may quote the question, or answers that it takes back.
 """
@@ -13,6 +13,7 @@ from math_verify import parse, verify
 # Its time limits are signals, which only a main thread can have: `_is_tame` stands in for them.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
+_BOX = "\\boxed{"
 LONGEST_ALGEBRA = 200  # characters
 _WILD = re.compile(r"\^\s*\{?[^{}^]*\^|\^\s*\{?\s*\d{4,}|!|\*\*")
 _SAID = re.compile(
@@ -24,9 +25,9 @@ _SAID = re.compile(
 
 def final_answer(text: str) -> str | None:
     """The last `\\boxed{..}`, else the last one announced in words (or by `#`)."""
-    boxed = _last_boxed(text)
-    if boxed is not None:
-        return boxed
+    boxed = boxed_answers(text)
+    if boxed:
+        return boxed[-1]
     said = _SAID.findall(text)
     return said[-1].strip(" *.$。") if said else None
 
@@ -50,16 +51,27 @@ def _plain(text: str) -> str:
     return re.sub(r"\s+", "", text).strip(" .$。").lower()
 
 
-def _last_boxed(text: str) -> str | None:
-    begun = text.rfind("\\boxed{")
-    if begun < 0:
-        return None
-    depth, start = 0, begun + len("\\boxed{")
+def boxed_answers(text: str) -> list[str]:
+    """What stands in each `\\boxed{..}` that is closed, in the order of the text; outer ones."""
+    found: list[str] = []
+    at = text.find(_BOX)
+    while at >= 0:
+        start = at + len(_BOX)
+        end = _closing(text, start)
+        if end is not None:
+            found.append(text[start:end].strip())
+        at = text.find(_BOX, start if end is None else end)
+    return found
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the brace closes that is open at `start`."""
+    depth = 0
     for at in range(start, len(text)):
         if text[at] == "{":
             depth += 1
         elif text[at] == "}":
             if depth == 0:
-                return text[start:at].strip()
+                return at
             depth -= 1
     return None
