@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import gevent
@@ -10,8 +12,10 @@ from locust import User
 from locust.env import Environment
 from locust.runners import LocalRunner
 
-from loadtest.sample import Sample
+from loadtest.sample import Outcome, Sample
 from loadtest.users.base import begun
+
+GRACE_S = 60.0  # that requests have to end, behind the run
 
 
 def run_users(
@@ -27,17 +31,22 @@ def run_users(
     Users come evenly over `spawn_s`. `later` are things to do after so many seconds.
     """
     samples: list[Sample] = []
+    cut = inf  # who has not ended by then is ended
 
     def keep(context: dict[str, Any], **_: object) -> None:
-        samples.append(context["sample"])
+        sample: Sample = context["sample"]
+        if time.monotonic() > cut:  # however its library says that
+            sample.outcome, sample.error = Outcome.UNFINISHED, ""
+        samples.append(sample)
 
-    environment = Environment(user_classes=list(kinds), host=host, stop_timeout=60)
+    environment = Environment(user_classes=list(kinds), host=host, stop_timeout=GRACE_S)
     environment.events.request.add_listener(keep)  # type: ignore[no-untyped-call]
     runner: LocalRunner = environment.create_local_runner()
     begun()
     runner.start(users, spawn_rate=users / spawn_s)
     doing = [gevent.spawn_later(after, what) for after, what in later]
     gevent.sleep(seconds)
+    cut = time.monotonic() + GRACE_S - 0.5
     runner.quit()
     runner.greenlet.join()
     gevent.joinall(doing, raise_error=True)

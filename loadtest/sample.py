@@ -12,6 +12,7 @@ class Outcome(StrEnum):
     OK = "ok"
     REFUSED = "refused"  # an error status before anything was said
     TOLD = "told"  # an error event: the answer is incomplete, and its client knows
+    UNFINISHED = "unfinished"  # the run ended before it did
     SILENT = "silent"  # it broke off, or ended without an end: its client has to guess
 
 

@@ -41,7 +41,7 @@ def summary(samples: Sequence[Sample], seconds: float, target: Target) -> dict[s
     return {
         "seconds": round(seconds, 1),
         "requests": len(samples),
-        "failures": len(samples) - outcomes[Outcome.OK],
+        "failures": sum(map(_failed, samples)),
         "outcomes": {outcome.value: outcomes[outcome.value] for outcome in Outcome},
         "requests_per_s": round(len(samples) / seconds, 2),
         "tokens_per_s": round(sum(sample.tokens for sample in samples) / seconds, 1),
@@ -56,15 +56,17 @@ def summary(samples: Sequence[Sample], seconds: float, target: Target) -> dict[s
         "by_user": {
             user: {
                 "requests": sum(sample.user == user for sample in samples),
-                "failures": sum(
-                    sample.user == user and sample.outcome is not Outcome.OK for sample in samples
-                ),
+                "failures": sum(sample.user == user and _failed(sample) for sample in samples),
                 **times([sample for sample in samples if sample.user == user]),
             }
             for user in users
         },
         "errors": dict(Counter(sample.error for sample in samples if sample.error).most_common(20)),
     }
+
+
+def _failed(sample: Sample) -> bool:
+    return sample.outcome not in (Outcome.OK, Outcome.UNFINISHED)
 
 
 def times(samples: Iterable[Sample]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from random import Random
 
+import gevent
 import grpc.experimental.gevent
 import httpx
 from locust import User
@@ -57,6 +58,10 @@ class MeasuredUser(User):
         failure: Exception | None = None
         try:
             yield meter
+        except gevent.GreenletExit:
+            meter.sample.outcome = Outcome.UNFINISHED
+            self._tell(meter, None)
+            raise
         except ApiError as error:
             failure = error
             meter.sample.outcome = _outcome(error)
@@ -66,6 +71,9 @@ class MeasuredUser(User):
             failure, meter.sample.outcome = error, Outcome.TOLD
         except (OSError, ValueError, KeyError, httpx.HTTPError) as error:
             failure, meter.sample.outcome = error, Outcome.SILENT
+        self._tell(meter, failure)
+
+    def _tell(self, meter: Meter, failure: Exception | None) -> None:
         sample = meter.ended()
         sample.error = f"{type(failure).__name__}: {failure}" if failure else ""
         self.environment.events.request.fire(
