@@ -34,7 +34,8 @@ from multiverse_shared.errors import (
 )
 from multiverse_shared.tree import Context, Text, count
 
-MOST_MOVES = 8  # of one branch: what fails everywhere must not go round for ever
+MOST_MOVES = 5  # of one branch: what ends workers must not end all of them
+MOST_FAULTS = 2  # what two workers can't compute is no fault of theirs
 RECONSIDER_S = 0.05  # how often the placement of paths that wait is asked for again
 _FINAL = (InvalidRequest, NotFound, RequestTooLarge)  # as wrong elsewhere as here
 _ENDS = (pb.FINISH_REASON_STOP, pb.FINISH_REASON_LENGTH)
@@ -59,6 +60,7 @@ class _Running:
     skip: int = 0  # tokens that will be said again
     in_full: bool = False  # its context was sent without a base
     moves: int = 0
+    faults: int = 0  # workers that failed to compute it
 
 
 class Branches:
@@ -211,11 +213,14 @@ class Branches:
             raise error
         if not isinstance(error, CapacityExceeded | WorkerUnavailable):
             worker.breaker.failed()
+            running.faults += 1
+            if running.faults >= MOST_FAULTS:
+                raise error
         self._move(running, error, worker)
 
     def _lost(self, news: Lost) -> None:
         """Everything on a worker is gone, its leases too."""
-        news.worker.breaker.failed()
+        news.worker.lost(news.stream)
         if self._home.worker is news.worker:
             self._home.move(None)
         for number in news.branches:
@@ -239,7 +244,7 @@ class Branches:
         try:
             worker = self._pool.root(count(rest.start.context), [failed] if failed else [])
         except WorkerUnavailable:
-            if isinstance(error, CapacityExceeded) or not self._pool.fleet.reroute_s:
+            if not isinstance(error, WorkerUnavailable) or not self._pool.fleet.reroute_s:
                 raise error from None
             self._strand(running)
         else:

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ class BrokenError(Exception):
 
 
 @dataclass
-class Told1:
+class Answer:
     """One answer that was read to its end."""
 
     ids: Told
@@ -45,10 +46,13 @@ class Outcomes:
         self.faults.append(f"{kind}: {what}")
 
 
-async def read(client: httpx.AsyncClient, url: str, seed: int) -> Told1:
-    """One answer. httpx.HTTPError, BrokenError, or httpx.HTTPStatusError when it was refused."""
-    body = {"prompt": PROMPT, "seed": seed, "max_tokens": 600, "stream": True}
-    ids: Told = {}
+async def events(
+    client: httpx.AsyncClient, url: str, body: dict[str, Any]
+) -> AsyncIterator[dict[str, Any]]:
+    """Those of one answer, to its end.
+
+    httpx.HTTPError, httpx.HTTPStatusError when it was refused, BrokenError.
+    """
     async with client.stream("POST", f"{url}/v1/generate", json=body) as response:
         response.raise_for_status()
         expected = itertools.count()
@@ -58,11 +62,21 @@ async def read(client: httpx.AsyncClient, url: str, seed: int) -> Told1:
             event = json.loads(line.removeprefix("data: "))
             if event["seq"] != next(expected):
                 raise BrokenError(f"event {event['seq']} is out of order")
-            if event["type"] == "text":
-                ids.setdefault(event["path"], []).extend(event["token_ids"])
+            yield event
             if event["type"] in ("finish", "error"):
-                return Told1(ids, event)
+                return
     raise BrokenError("the stream ended without finish and without error")
+
+
+async def read(client: httpx.AsyncClient, url: str, seed: int) -> Answer:
+    """One answer."""
+    body = {"prompt": PROMPT, "seed": seed, "max_tokens": 600, "stream": True}
+    ids: Told = {}
+    last: dict[str, Any] = {}
+    async for last in events(client, url, body):
+        if last["type"] == "text":
+            ids.setdefault(last["path"], []).extend(last["token_ids"])
+    return Answer(ids, last)
 
 
 class Load:
@@ -72,6 +86,11 @@ class Load:
         self._urls = urls
         self._expected = expected
         self.outcomes = Outcomes()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin no more; those that were begun go on."""
+        self._stopped = True
 
     async def run(self, requests: int, per_s: float) -> None:
         limits = httpx.Limits(max_connections=512)
@@ -80,6 +99,8 @@ class Load:
             asyncio.TaskGroup() as tasks,
         ):
             for number in range(requests):
+                if self._stopped:
+                    return
                 tasks.create_task(self._one(client, number))
                 await asyncio.sleep(1 / per_s)
 

@@ -30,6 +30,7 @@ class Lost:
     worker: Worker
     branches: list[int]
     reason: str
+    stream: int  # which one it was
 
 
 News: TypeAlias = Told | Lost
@@ -96,4 +97,4 @@ class Session:
         self._inbox.put_nowait(Told(self._by_link[link], update))
 
     def lost(self, link: WorkerLink, branches: list[int], reason: str) -> None:
-        self._inbox.put_nowait(Lost(self._by_link[link], branches, reason))
+        self._inbox.put_nowait(Lost(self._by_link[link], branches, reason, link.stream))

@@ -27,6 +27,7 @@ class Worker(Account):
         self.link = link
         self.breaker = Breaker()
         self.leaving = False  # not discovered any more: it may end what it has
+        self._lost = 0  # the last stream that broke with work on it
 
     @property
     def address(self) -> str:
@@ -47,6 +48,12 @@ class Worker(Account):
     def idle(self) -> bool:
         """Nothing of this router is on it."""
         return not self.requests and not self.link.branches
+
+    def lost(self, stream: int) -> None:
+        """A stream broke that had work on it: one failure, however many tell of it."""
+        if stream != self._lost:
+            self._lost = stream
+            self.breaker.failed()
 
     @property
     def view(self) -> WorkerView:

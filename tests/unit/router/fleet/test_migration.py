@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
-from multiverse_router.branches import MOST_MOVES
+from multiverse_router.branches import MOST_FAULTS, MOST_MOVES
 from multiverse_router.coordinator import Coordinator
 from multiverse_router.events import AnswerEvent, FinishEvent, TextEvent
 from multiverse_router.fleet.fleet import Fleet
@@ -192,8 +192,47 @@ async def test_what_fails_everywhere_ends_after_a_bounded_number_of_tries() -> N
         await fail_on(run, "INTERNAL")
         with pytest.raises(MultiverseError, match="it can't be done"):
             await run.task
-        assert 2 <= len(run.begun) <= MOST_MOVES + 1
+        assert len(run.begun) == MOST_FAULTS
         assert {link for link, _ in run.begun} == set(run.links)
+        assert all(worker.breaker.closed for worker in run.fleet.workers), "others may be served"
+
+
+async def test_what_ends_worker_after_worker_ends_a_bounded_number() -> None:
+    async with running(workers=MOST_MOVES + 3) as run:
+        ended = 0
+        while not run.task.done():
+            await until(lambda ended=ended: run.task.done() or len(run.begun) > ended)
+            for link, _ in run.begun[ended:]:
+                ended += 1
+                link.lose()
+        with pytest.raises(WorkerUnavailable):
+            await run.task
+        assert ended == MOST_MOVES + 1
+
+
+async def test_a_stream_that_broke_under_many_answers_is_one_failure() -> None:
+    links = [HandFedLink(address=f"worker:{number}") for number in (1, 2)]
+    fleet, model = fleet_of(*links, placement="round_robin"), served_model()
+    answers = [
+        Coordinator(fleet.pool(model), model, request(), lambda event: None) for _ in "abcdefgh"
+    ]
+    tasks = [asyncio.create_task(answer.run()) for answer in answers]
+    await until(lambda: all(len(link.starts) == 4 for link in links))
+    links[0].lose()
+    await until(lambda: len(links[1].starts) == 8)
+    links[0].come_back()
+    assert all(worker.available for worker in fleet.workers)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def test_without_another_worker_a_fault_is_told_at_once() -> None:
+    async with running(workers=1, reroute_s=30) as run:
+        link, start = await run.start(1)
+        link.failed(start, "INTERNAL", "it can't be done")
+        with pytest.raises(MultiverseError, match="it can't be done"):
+            await run.task
 
 
 async def test_a_draining_worker_refuses_and_the_other_takes_the_answer() -> None:
