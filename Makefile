@@ -60,6 +60,7 @@ CHAOS_REQUESTS ?= 2000
 CHAOS_SECONDS ?= 600
 CHAOS_SCALE ?= 1
 CHAOS_SEED ?= 1
+CHAOS_ENGINE ?= sim
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
 USERS ?= 300
@@ -174,8 +175,8 @@ loadtest: setup-all ## users of all kinds against a router and simulator workers
 soak: setup-all ## many requests, a part given up at random moments: nothing may leak (REQUESTS, CANCELLED, SEED)
 	@$(BIN)/python -m tests.reliability.soak --model $(MODEL) --requests $(REQUESTS) --cancelled $(CANCELLED) --seed $(SEED)
 
-chaos: setup-all ## kill workers, routers, Redis and links under load: nothing lost, doubled or hung (CHAOS_REQUESTS, CHAOS_SECONDS, CHAOS_SCALE of the times between faults, CHAOS_SEED)
-	@$(BIN)/python -m tests.reliability.chaos.run --model $(MODEL) --requests $(CHAOS_REQUESTS) --seconds $(CHAOS_SECONDS) --scale $(CHAOS_SCALE) --seed $(CHAOS_SEED)
+chaos: setup-all ## kill workers, routers, Redis and links under load: nothing lost, doubled or hung (CHAOS_REQUESTS, CHAOS_SECONDS, CHAOS_SCALE of the times between faults, CHAOS_ENGINE=sim|llamacpp, CHAOS_SEED)
+	@$(BIN)/python -m tests.reliability.chaos.run --model $(MODEL) --requests $(CHAOS_REQUESTS) --seconds $(CHAOS_SECONDS) --scale $(CHAOS_SCALE) --engine $(CHAOS_ENGINE) --seed $(CHAOS_SEED)
 
 pressure: setup-all ## forking requests in a pool of 1.2 times the largest: same tokens, no stall (PRESSED, SEED)
 	@$(BIN)/python -m tests.reliability.pressure --model $(MODEL) --requests $(PRESSED) --seed $(SEED)

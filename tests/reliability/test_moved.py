@@ -17,9 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.answers import FLAT, NESTED
 from tests.reliability.chaos.load import Told, events
 from tests.reliability.chaos.parts import Parts, fleet
-from tests.reliability.chaos.run import MODEL
+from tests.reliability.chaos.run import LLAMACPP, MODEL
 
-WORKER = {"ENGINE": "llamacpp", "KV_TYPE": "f32", "FLASH_ATTENTION": "false", "THREADS": "1"}
 ROUTER = {"SIBLINGS": "spread", "REROUTE_S": "60"}
 ASKED: dict[str, dict[str, Any]] = {
     "greedy": {"prompt": NESTED},
@@ -72,7 +71,7 @@ async def test_answers_go_on_with_the_same_tokens_when_their_worker_dies(tmp_pat
     deaths = 0
     async with (
         fleet(
-            tmp_path, MODEL, workers=2, routers=1, worker_settings=WORKER, router_settings=ROUTER
+            tmp_path, MODEL, workers=2, routers=1, worker_settings=LLAMACPP, router_settings=ROUTER
         ) as parts,
         httpx.AsyncClient(timeout=120, trust_env=False) as client,
     ):

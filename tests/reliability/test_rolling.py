@@ -13,10 +13,11 @@ import pytest
 
 from tests.reliability.chaos.load import Load, read
 from tests.reliability.chaos.parts import GRACE_S, Parts, fleet, until
-from tests.reliability.chaos.run import MODEL, WORKER, undisturbed
+from tests.reliability.chaos.run import MODEL, SIM, asked_of, undisturbed
 
 STREAMS = 50
-QUICK = {**WORKER, "SIM_SPEED": "3"}
+ASKED = asked_of("sim")
+QUICK = {**SIM, "SIM_SPEED": "3"}
 ROUTER = {"MAX_REQUESTS": "256", "PLACEMENT": "least_load"}
 ENDS_WITHIN_S = float(GRACE_S) + 20.0  # a loaded machine
 
@@ -26,14 +27,13 @@ async def test_a_worker_that_ends_under_fifty_streams_breaks_none(tmp_path: Path
     async with fleet(
         tmp_path, MODEL, workers=2, routers=1, worker_settings=QUICK, router_settings=ROUTER
     ) as parts:
-        expected = await undisturbed(parts)
-        load = Load([parts.url(0)], expected)
+        load = Load([parts.url(0)], ASKED, await undisturbed(parts, ASKED))
         running = asyncio.create_task(load.run(STREAMS, per_s=200))
         await until(lambda: _running(parts, STREAMS), "fifty streams")
         begun = time.monotonic()
         parts.workers[0].signal(signal.SIGTERM)
         async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
-            later = await read(client, parts.url(0), 3)  # the other one takes it
+            later = await read(client, parts.url(0), ASKED[3])  # the other one takes it
         assert later.last["type"] == "finish"
         assert await parts.workers[0].gone(ENDS_WITHIN_S) == 0
         assert time.monotonic() - begun < ENDS_WITHIN_S
@@ -54,7 +54,7 @@ async def test_all_workers_may_be_restarted_under_load(tmp_path: Path) -> None:
     async with fleet(
         tmp_path, MODEL, workers=2, routers=1, worker_settings=QUICK, router_settings=ROUTER
     ) as parts:
-        load = Load([parts.url(0)], await undisturbed(parts))
+        load = Load([parts.url(0)], ASKED, await undisturbed(parts, ASKED))
         running = asyncio.create_task(load.run(10_000, per_s=4))
         for worker in parts.workers:
             await asyncio.sleep(1)

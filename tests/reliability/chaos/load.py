@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 
-PROMPT = "sim:paths=3,depth=1,path=12-24,text=4-8 question"
 MOST_S = 60.0  # of one request, all its tries together
 PAUSE_S = 0.2
 Told = dict[str, list[int]]  # ids by path
@@ -68,9 +67,8 @@ async def events(
     raise BrokenError("the stream ended without finish and without error")
 
 
-async def read(client: httpx.AsyncClient, url: str, seed: int) -> Answer:
+async def read(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> Answer:
     """One answer."""
-    body = {"prompt": PROMPT, "seed": seed, "max_tokens": 600, "stream": True}
     ids: Told = {}
     last: dict[str, Any] = {}
     async for last in events(client, url, body):
@@ -80,10 +78,11 @@ async def read(client: httpx.AsyncClient, url: str, seed: int) -> Answer:
 
 
 class Load:
-    """`expected` are undisturbed answers by seed."""
+    """`asked` are bodies of requests, `expected` their undisturbed answers."""
 
-    def __init__(self, urls: list[str], expected: dict[int, Told]) -> None:
+    def __init__(self, urls: list[str], asked: list[dict[str, Any]], expected: list[Told]) -> None:
         self._urls = urls
+        self._asked = asked
         self._expected = expected
         self.outcomes = Outcomes()
         self._stopped = False
@@ -106,11 +105,10 @@ class Load:
 
     async def _one(self, client: httpx.AsyncClient, number: int) -> None:
         counts = self.outcomes.counts
-        seed = list(self._expected)[number % len(self._expected)]
         try:
             async with asyncio.timeout(MOST_S):
                 for attempt in itertools.count():
-                    if await self._try(client, number, seed, attempt):
+                    if await self._try(client, number, attempt):
                         return
                     await asyncio.sleep(PAUSE_S)
         except TimeoutError:
@@ -118,12 +116,12 @@ class Load:
         finally:
             counts["requests"] += 1
 
-    async def _try(self, client: httpx.AsyncClient, number: int, seed: int, attempt: int) -> bool:
+    async def _try(self, client: httpx.AsyncClient, number: int, attempt: int) -> bool:
         """Whether the request has come to its end."""
         url = self._urls[(number + attempt) % len(self._urls)]
         counts = self.outcomes.counts
         try:
-            told = await read(client, url, seed)
+            told = await read(client, url, self._asked[number % len(self._asked)])
         except httpx.HTTPStatusError as error:
             counts[f"refused_{error.response.status_code}"] += 1
             return False
@@ -141,7 +139,7 @@ class Load:
             counts[f"error_{told.last['kind']}"] += 1
             return True
         counts["finished"] += 1
-        self._compare(number, told.ids, self._expected[seed])
+        self._compare(number, told.ids, self._expected[number % len(self._expected)])
         return True
 
     def _compare(self, number: int, ids: Told, expected: Told) -> None:

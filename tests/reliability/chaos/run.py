@@ -14,35 +14,64 @@ from typing import Any
 
 import httpx
 
+from tests.e2e.answers import FLAT, NESTED
 from tests.reliability.chaos.faults import Faults
 from tests.reliability.chaos.load import Load, Told, read
 from tests.reliability.chaos.parts import Parts, fleet, until
 
 MODEL = Path(__file__).parents[3] / "models" / "multiverse-tiny"
-ANSWERS = 20  # different ones
 IDLE_S = 75.0  # leases of a lost stream end after 5 s, of a quiet request after 60
-WORKER = {"SIM_SPEED": "1", "SIM_MACHINE": "smollm2-135m-q8_0-2cores"}
+SIM = {"ENGINE": "sim", "SIM_SPEED": "1", "SIM_MACHINE": "smollm2-135m-q8_0-2cores"}
+LLAMACPP = {  # F32: greedy is exact
+    "ENGINE": "llamacpp",
+    "KV_TYPE": "f32",
+    "FLASH_ATTENTION": "false",
+    "THREADS": "1",
+}
 ROUTER = {"SILENCE_S": "5", "KEEPALIVE_S": "1", "PLACEMENT": "least_load", "SIBLINGS": "spread"}
 
 
-async def undisturbed(parts: Parts) -> dict[int, Told]:
-    """Answers of a fleet in which all is well, by seed."""
+WORKERS = {"sim": SIM, "llamacpp": LLAMACPP}
+
+
+def asked_of(engine: str) -> list[dict[str, Any]]:
+    """Bodies of requests: made-up trees of a simulator, tasks that the tiny model knows."""
+    if engine == "sim":
+        prompt = "sim:paths=3,depth=1,path=12-24,text=4-8 question"
+        return [{"prompt": prompt, "seed": seed, "max_tokens": 600} for seed in range(20)]
+    return [
+        {"prompt": FLAT, "max_tokens": 400},
+        {"prompt": NESTED, "max_tokens": 400},
+        {"prompt": FLAT, "max_tokens": 400, "temperature": 0.7, "seed": 11},
+        {"prompt": NESTED, "max_tokens": 400, "temperature": 0.7, "seed": 12},
+    ]
+
+
+async def undisturbed(parts: Parts, asked: list[dict[str, Any]]) -> list[Told]:
+    """Answers of a fleet in which all is well."""
     async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
-        return {seed: (await read(client, parts.url(0), seed)).ids for seed in range(ANSWERS)}
+        return [(await read(client, parts.url(0), body)).ids for body in asked]
 
 
 async def chaos(
-    requests: int, seconds: float, seed: int, *, model: Path = MODEL, scale: float = 1.0
+    requests: int,
+    seconds: float,
+    seed: int,
+    *,
+    model: Path = MODEL,
+    engine: str = "sim",
+    scale: float = 1.0,
 ) -> dict[str, Any]:
     """One run. `scale` shortens the times between faults."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         async with fleet(
-            Path(folder), model, worker_settings=WORKER, router_settings=ROUTER
+            Path(folder), model, worker_settings=WORKERS[engine], router_settings=ROUTER
         ) as parts:
-            expected = await undisturbed(parts)
+            asked = asked_of(engine)
+            expected = await undisturbed(parts, asked)
             urls = [parts.url(index) for index in range(len(parts.routers))]
-            load, faults = Load(urls, expected), Faults(parts, Random(seed))
+            load, faults = Load(urls, asked, expected), Faults(parts, Random(seed))
             failing = asyncio.create_task(faults.run(10 * scale, 60 * scale, 90 * scale, 7 * scale))
             try:
                 await load.run(requests, requests / seconds)
@@ -79,6 +108,7 @@ async def chaos(
         "wrong": load.outcomes.faults[:20],
         "seconds": round(time.monotonic() - begun, 1),
         "seed": seed,
+        "engine": engine,
     }
 
 
@@ -88,10 +118,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--engine", choices=sorted(WORKERS), default="sim")
     parser.add_argument("--model", type=Path, default=MODEL)
     given = parser.parse_args()
     result = asyncio.run(
-        chaos(given.requests, given.seconds, given.seed, model=given.model, scale=given.scale)
+        chaos(
+            given.requests,
+            given.seconds,
+            given.seed,
+            model=given.model,
+            engine=given.engine,
+            scale=given.scale,
+        )
     )
     print(json.dumps(result))
     bad = ("lost", "duplicated", "differs", "hung", "left_running", "left_on_workers")
