@@ -20,6 +20,7 @@ class Faults:
         self._parts = parts
         self._rng = rng
         self.kinds: Counter[str] = Counter()
+        self._ending: set[str] = set()  # names of parts that were told to end
 
     async def run(self, worker_s: float, router_s: float, redis_s: float, link_s: float) -> None:
         """A fault of each kind every so many seconds, until cancelled."""
@@ -44,10 +45,25 @@ class Faults:
         """Killed or asked to end; started again when it is gone."""
         number = self._rng.choice((signal.SIGKILL, signal.SIGTERM))
         self.kinds[f"{kind}_{number.name.lower()}"] += 1
+        self._ending.add(part.name)
         part.signal(number)
         await part.gone()
         await asyncio.sleep(OUT_S)
         part.start()
+        self._ending.discard(part.name)
+
+    async def heal(self) -> None:
+        """Everything is there again, after `run` was cancelled in the midst of something."""
+        parts = self._parts
+        for part in (*parts.workers, *parts.routers):
+            if part.name in self._ending:
+                await part.gone()
+                part.start()
+        for proxy in parts.proxies:
+            proxy.delay_s = 0.0
+            proxy.go()
+        if parts.redis.process.poll() is not None:
+            await asyncio.to_thread(parts.restart_redis)
 
     async def redis(self) -> None:
         self.kinds["redis_sigkill"] += 1

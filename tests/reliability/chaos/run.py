@@ -78,14 +78,7 @@ async def chaos(
             finally:
                 failing.cancel()
                 await asyncio.wait([failing])
-            for part in (*parts.workers, *parts.routers):
-                if part.ended:
-                    part.start()
-            for proxy in parts.proxies:
-                proxy.delay_s = 0.0
-                proxy.go()
-            if parts.redis.process.poll() is not None:
-                parts.restart_redis()
+            await faults.heal()
             await parts.ready(len(parts.workers))
             left = {"running": 1, "load": 1}
 
