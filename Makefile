@@ -76,7 +76,9 @@ SIM_ARGS ?=
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-.PHONY: help setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+CHART_ARGUMENTS ?=
+
+.PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -112,7 +114,7 @@ test-sglang: setup-sglang ## tests of the SGLang engine, on a CPU: one engine
 gpu-check: setup-sglang ## is the SGLang engine exact on this GPU, and how fast (GPU_PYTHON, GPU_ARGUMENTS); in small on a CPU
 	@PYTHONPATH=. $(GPU_PYTHON) scripts/gpu_check.py $(GPU_ARGUMENTS)
 
-check: lint type proto-check ## everything that reads the code without running it
+check: lint type proto-check settings-check ## everything that reads the code without running it
 
 lint: setup-all ## ruff
 	$(BIN)/ruff check .
@@ -120,6 +122,19 @@ lint: setup-all ## ruff
 
 type: setup-all ## strict mypy
 	$(BIN)/mypy
+
+settings: setup-all ## remake defaults, schema and documentation from the settings classes
+	@$(BIN)/python -m deploy.generator
+
+settings-check: setup-all ## fail when they are not what the settings classes make
+	@$(BIN)/python -m deploy.generator --check
+
+secrets: ## keys and certificates for docker-compose.yml, into secrets/
+	@scripts/make_secrets.sh
+
+chart: setup-all ## chart, compose file and Dockerfiles through the real tools (CHART_ARGUMENTS=--no-mutations is quicker)
+	@$(BIN)/python scripts/deploy_tools.py all
+	@$(BIN)/python -m tests.deploy $(CHART_ARGUMENTS)
 
 proto: ## lint the .proto files and remake the stubs
 	@scripts/proto.sh

@@ -79,4 +79,5 @@ fi
 echo "installing into $venv: a few minutes" >&2
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 $venv/bin/pip install --quiet --constraint constraints.txt "${packages[@]}"
+[ "$what" != all ] || $venv/bin/python scripts/deploy_tools.py helm
 echo "$state" >"$stamp"

@@ -14,6 +14,10 @@ from multiverse_shared.tls import TlsFiles
 from multiverse_worker.engines.sim.settings import SimSettings
 
 
+def _half_of_the_cpus() -> int:
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
 class WorkerSettings(SimSettings, BaseSettings):
     """Frozen; checked at start-up."""
 
@@ -60,7 +64,9 @@ class WorkerSettings(SimSettings, BaseSettings):
     sequences: int = Field(128, ge=2, le=4096, description="contexts resident at once")
     batch_tokens: int = Field(512, ge=16, le=8192, description="tokens computed per step")
     threads: int = Field(
-        max(1, (os.cpu_count() or 2) // 2), ge=1, description="threads of the engine"
+        default_factory=_half_of_the_cpus,
+        ge=1,
+        description="threads of the engine; half the CPUs if left out",
     )
     tensor_parallel: int = Field(1, ge=1, description="GPUs that share the model (sglang)")
     sglang_arguments: dict[str, Any] = Field(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_settings import NoDecode
 
 from multiverse_worker.engines.sim.shapes import Range
@@ -23,7 +23,8 @@ def _range(value: object) -> object:
     return least, most
 
 
-Amount = Annotated[Range, NoDecode, BeforeValidator(_range)]
+_WRITTEN = {"type": ["string", "integer"], "pattern": r"^\d+(-\d+)?$"}
+Amount = Annotated[Range, NoDecode, BeforeValidator(_range), WithJsonSchema(_WRITTEN)]
 
 
 class SimSettings(BaseModel):

@@ -1,0 +1,1 @@
+"""What it takes to run Multiverse elsewhere: images, compose file, chart, and their generator."""

@@ -1,0 +1,24 @@
+# The router: public APIs and the fork-join coordinator. Build from the repository's root:
+#   docker build -f deploy/docker/router.Dockerfile -t multiverse/router:0.1.0 .
+ARG BUILD_BASE=docker.io/library/python:3.11.14-slim-bookworm
+ARG BASE=docker.io/library/python:3.11.14-slim-bookworm
+
+FROM ${BUILD_BASE} AS build
+WORKDIR /src
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+COPY constraints.txt ./
+COPY protos protos
+COPY shared shared
+COPY services/router services/router
+RUN python3 -m venv /opt/multiverse \
+    && /opt/multiverse/bin/pip install --constraint constraints.txt \
+       ./protos ./shared './services/router[kubernetes,tracing]' \
+    && /opt/multiverse/bin/pip uninstall --yes pip setuptools
+
+FROM ${BASE}
+COPY --from=build /opt/multiverse /opt/multiverse
+ENV PATH=/opt/multiverse/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+WORKDIR /tmp
+EXPOSE 8000 8001 9090
+CMD ["python", "-m", "multiverse_router"]

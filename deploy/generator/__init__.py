@@ -1,0 +1,1 @@
+"""Writes what follows from the settings classes: defaults, schema and documentation."""

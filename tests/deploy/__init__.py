@@ -1,0 +1,1 @@
+"""What is deployed, checked without a cluster: chart, compose file, images, settings."""
