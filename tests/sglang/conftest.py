@@ -55,5 +55,5 @@ if find_spec("sglang"):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(300))  # the first one waits for the engine
+            item.add_marker(pytest.mark.timeout(900))  # the first one waits for the engine
             item.add_marker(pytest.mark.filterwarnings("ignore"))

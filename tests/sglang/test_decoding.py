@@ -123,3 +123,14 @@ def test_paths_with_offsets_stand_where_the_tree_says(player: Player) -> None:
     plain = player.run(PROMPT, Block(((text(7, 8),), (text(9),))), text(10, 11), max_tokens=4)
     assert plain.finish.key != shifted.finish.key
     assert shifted.finish.context_tokens == count((PROMPT, block)) + 2 + 4
+
+
+def test_the_time_of_a_step_is_kept_by_the_number_of_branches_that_decode(player: Player) -> None:
+    for number in range(3):
+        player.start(text(number, number), request=f"{number}", max_tokens=8)
+    player.settle()
+    player.run(text(9), max_tokens=5)
+    step_ms = dict(player.engine.load().step_ms)
+    assert {1, 4} <= set(step_ms)
+    assert all(size & (size - 1) == 0 for size in step_ms)
+    assert all(0 < ms < 10_000 for ms in step_ms.values())

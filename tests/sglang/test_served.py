@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -121,7 +122,28 @@ def test_a_client_that_leaves_takes_its_branches_with_it(
         for line in response.iter_lines():
             if line.startswith("event: text"):
                 break
+    wait_until_idle(engine)
+
+
+def wait_until_idle(engine: SglangEngine) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while engine.load().running or engine.load().waiting:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_deadline_that_passes_ends_all_branches_and_harms_no_neighbour(
+    client: httpx.Client, engine: SglangEngine
+) -> None:
+    prompt = max(RECORDED, key=lambda prompt: len(RECORDED[prompt]))
+    answers: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        ask = pool.submit(whole, client, prompt, parallel="auto", temperature=0)
+        for deadline_s in (0.01, 0.05, 0.2):
+            answer = whole(client, prompt, parallel="auto", temperature=0, deadline_s=deadline_s)
+            if answer["finish_reason"] == "deadline":
+                answers.append(answer["text"])
+        assert ask.result()["text"] == RECORDED[prompt]
+    assert answers, "an answer of 200 tokens takes longer than the shortest of these"
+    assert all(RECORDED[prompt] != text for text in answers)
+    wait_until_idle(engine)

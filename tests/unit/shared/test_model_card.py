@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from multiverse_shared.dialect import load_dialect
@@ -50,3 +53,13 @@ def test_an_unknown_key_is_reported_by_name() -> None:
 def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidDialect, match=r"'klingon'; known: .*multiverse"):
         ModelCard.parse(b'{"dialect": "klingon", "prompt_suffix": ""}')
+
+
+def test_the_documented_cards_are_cards() -> None:
+    """`docs/sglang.md` writes them with `echo`."""
+    page = Path(__file__).parents[3] / "docs" / "sglang.md"
+    cards = re.findall(r"echo '(\{.*?\})' >", page.read_text("utf-8"))
+    assert {ModelCard.parse(card.encode()).dialect.name for card in cards} == {
+        "multiverse-qwen",
+        "npr",
+    }

@@ -85,7 +85,7 @@ class Request:
             self._start(self.context, max_tokens=4, consumes=tuple(self.leases))
         else:
             for lease in self.leases:
-                self.scheduler.branches.release(lease, 1)
+                self.scheduler.branches.roster.release(lease, 1)
             self.said = [*sorted(self.said[1:-1]), self.said[0], self.said[-1]]
             return True
         return False
@@ -157,7 +157,7 @@ def test_aborts_and_released_leases_at_any_time_leave_nothing_behind(seed: int) 
         if rng.random() < 0.3:
             scheduler.branches.abort(rng.choice(started))
         if rng.random() < 0.2:
-            scheduler.branches.end_leases()
+            scheduler.branches.roster.end_leases()
     for branch in started:
         finish = scheduler.finish(branch)
         assert finish.reason is not FinishReason.FAILED, finish

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from multiverse_shared.layout import block_end, positions
 from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
-from multiverse_worker.engines.sglang.kv_tree import KvTree, Node
+from multiverse_worker.engines.sglang.kv_node import Node
+from multiverse_worker.engines.sglang.kv_tree import KvTree
 from tests.conformance.trees import random_tree, with_ids
 
 

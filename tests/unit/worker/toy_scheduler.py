@@ -16,7 +16,8 @@ from multiverse_shared.tree import linearise
 from multiverse_worker.contract import BranchId, EngineInfo, Finish, Ids, Start
 from multiverse_worker.engines.sglang.branch import Stage
 from multiverse_worker.engines.sglang.branches import Branches
-from multiverse_worker.engines.sglang.kv_tree import KvTree, Node
+from multiverse_worker.engines.sglang.kv_node import Node
+from multiverse_worker.engines.sglang.kv_tree import KvTree
 
 VOCAB = 50
 Content = tuple[int, int]  # id, position
@@ -101,11 +102,11 @@ class ToyScheduler:
 
     def _stalled(self) -> None:
         oldest = min(self.branches.order(stage) for stage in self._queue)
-        if self.branches.relieve(oldest, self._queue, alone=True):
+        if self.branches.pressure.relieve(oldest, self._queue, alone=True):
             self._stalls = 0
             return
         self._stalls += 1
-        if self._stalls > 3 and not self.branches.relieve(
+        if self._stalls > 3 and not self.branches.pressure.relieve(
             oldest, self._queue, alone=True, desperate=True
         ):
             self.branches.give_up(oldest)
@@ -138,7 +139,7 @@ class ToyScheduler:
         """Room for one token more; the youngest running stages are taken back for it."""
         while not self._room(1):
             oldest = min(self.branches.order(r.stage) for r in self._running)
-            if self.branches.relieve(oldest, self._queue, alone=len(self._running) == 1):
+            if self.branches.pressure.relieve(oldest, self._queue, alone=len(self._running) == 1):
                 continue
             if len(self._running) == 1:
                 self._take_back(running)
@@ -195,10 +196,10 @@ class ToyScheduler:
         running = sum(len(r.slots) for r in self._running)
         held = len(self.free) + running + self.tree.evictable + self.tree.locked
         assert held == self.info.kv_cells, "free + running + held != pool"
-        for lease in self.branches.leases:
+        for lease in self.branches.roster.leases:
             wanted = zip(linearise(lease.context), positions(lease.context), strict=True)
             assert self._read(lease.held, []) == list(wanted)
 
     def drop_all(self) -> None:
-        self.branches.end_leases()
+        self.branches.roster.end_leases()
         self.free += self.tree.evict(1 << 40).tolist()

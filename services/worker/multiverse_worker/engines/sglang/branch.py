@@ -13,7 +13,8 @@ from typing import Any
 from multiverse_shared.layout import block_end
 from multiverse_shared.tree import Context, Text, count, linearise, normalise
 from multiverse_worker.contract import FinishReason, Ids, Start
-from multiverse_worker.engines.sglang.kv_tree import KvTree, Node
+from multiverse_worker.engines.sglang.kv_node import Node
+from multiverse_worker.engines.sglang.kv_tree import KvTree
 from multiverse_worker.logit_rules import penalises
 
 

@@ -1,8 +1,6 @@
 """All branches of one scheduler: commands in, SGLang requests out, updates back.
 
-Policy: a branch is one SGLang request after another (its stages), queued oldest request first.
-When memory runs out, ordinary cache goes first; if the oldest still can't go on, the youngest
-request gives up its leases and what its waiting branches hold (it is computed again later).
+A branch is one SGLang request after another (its stages), queued oldest request first.
 Each rank runs the same commands in the same order and so comes to the same state.
 """
 
@@ -25,16 +23,16 @@ from multiverse_worker.contract import (
     EngineInfo,
     Finish,
     FinishReason,
-    RequestId,
     Start,
     TopLogprobs,
     Update,
 )
 from multiverse_worker.engines.sglang.branch import Branch, Stage
-from multiverse_worker.engines.sglang.kv_tree import KvTree, Node
-from multiverse_worker.leases import Lease, LeaseBook
+from multiverse_worker.engines.sglang.kv_node import Node
+from multiverse_worker.engines.sglang.kv_tree import KvTree
+from multiverse_worker.engines.sglang.pressure import Order, Pressure
+from multiverse_worker.engines.sglang.roster import Roster
 
-Order = tuple[int, int]
 Told = tuple[tuple[float, ...], tuple[TopLogprobs, ...]]  # beside a token, as in an Update
 NOTHING_TOLD: Told = ((), ())
 YOUNGEST: Order = (1 << 62, 0)  # of requests that are no branches
@@ -57,16 +55,11 @@ class Branches:
         self._submit = submit
         self._withdraw = withdraw
         self._root = KeyChain.root(info.namespace)
-        self.now = 0.0
-        self.leases: LeaseBook[Node] = LeaseBook(lambda: self.now)
-        self._branches: dict[BranchId, Branch] = {}
-        self._ages: dict[RequestId, int] = {}
-        self._arrivals = 0
+        self.roster = Roster(tree)
+        self.pressure = Pressure(self.roster, self._unload)
         self._computed: list[tuple[Stage, Node]] = []
         self.updates: list[Update] = []
-        self.revoked = 0  # leases taken back for want of memory
         self.reused = 0  # tokens of loaded contexts that were found
-        self.parked = 0  # branches put back to the beginning for want of memory
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -74,52 +67,31 @@ class Branches:
         try:
             base = self._base(start)
             context = normalise((*base, *start.context))
-            if start.branch in self._branches:
-                self._forget(self._branches[start.branch])  # one number ends once
+            if running := self.roster.get(start.branch):
+                self._forget(running)  # one number ends once
                 raise InvalidRequest("the branch runs already; use a new number", field="branch")
             check_start(start, context, self.info)
             self._check_row(start, context)
         except MultiverseError as error:
             self.updates.append(Update(start.branch, finish=_failed(error)))
             return
-        self._arrivals += 1
-        age = self._ages.setdefault(start.owner, self._arrivals)
-        branch = Branch(start, context, (age, self._arrivals))
-        self._branches[start.branch] = branch
-        self._begin(branch)
+        self._begin(self.roster.add(start, context))
 
     def abort(self, branch_id: BranchId) -> None:
-        branch = self._branches.get(branch_id)
+        branch = self.roster.get(branch_id)
         if branch:
             self._retire(branch, Finish(FinishReason.ABORTED))
 
-    def release(self, lease_id: str, stream: int) -> None:
-        lease = self.leases.end(lease_id, stream)
-        if lease:
-            self.tree.unlock(lease.held, lease=True)
-
     def lose_stream(self, stream: int) -> None:
-        for branch_id in [b for b in self._branches if b.stream == stream]:
-            self.abort(branch_id)
-        self.leases.lose_stream(stream)
-
-    def tick(self, now: float) -> None:
-        self.now = now
-        live = {branch.start.owner for branch in self._branches.values()}
-        for lease in self.leases.expired(live):
-            self.tree.unlock(lease.held, lease=True)
-        if len(self._ages) > 64 + 2 * (len(live) + len(self.leases)):
-            live.update(lease.request for lease in self.leases)
-            self._ages = {request: age for request, age in self._ages.items() if request in live}
-
-    def end_leases(self) -> None:
-        for lease in self.leases:
-            self.release(lease.id, lease.request.stream)
+        for branch in self.roster:
+            if branch.start.branch.stream == stream:
+                self.abort(branch.start.branch)
+        self.roster.leases.lose_stream(stream)
 
     def _base(self, start: Start) -> Context:
         if not start.base_key:
             return ()
-        lease = self.leases.by_key(start.base_key, start.branch.stream)
+        lease = self.roster.leases.by_key(start.base_key, start.branch.stream)
         if lease is None:
             raise NotFound("no lease on this base; send the context in full", field="base_key")
         return lease.context
@@ -174,10 +146,8 @@ class Branches:
         if branch.ended or branch.stage is not stage:
             return
         branch.stage = None
-        others = any(other.stages for other in self._branches.values() if other is not branch)
-        if others or len(self.leases):
-            self.parked += 1
-            self._unload(branch)
+        if self.pressure.others_hold(branch):
+            self.pressure.park(branch)
         else:
             self.give_up(branch.order)
 
@@ -193,7 +163,7 @@ class Branches:
     def _end_consumed(self, branch: Branch) -> None:
         """The context is resident: what it was joined from is not needed any more."""
         for lease_id in branch.start.consumes:
-            self.release(lease_id, branch.start.branch.stream)
+            self.roster.release(lease_id, branch.start.branch.stream)
 
     def _finish(self, branch: Branch) -> None:
         """Report the end; what the branch held last becomes a lease."""
@@ -203,7 +173,7 @@ class Branches:
         context = normalise(branch.final_context)
         key = after(context, self._root).end
         self.tree.lock(node, lease=True)
-        lease = self.leases.grant(node, start, key, context)
+        lease = self.roster.leases.grant(node, start, key, context)
         self._forget(branch)
         finish = Finish(
             ending.reason,
@@ -225,7 +195,7 @@ class Branches:
     def _forget(self, branch: Branch) -> None:
         branch.ended = True
         self._unload(branch)
-        del self._branches[branch.start.branch]
+        self.roster.remove(branch)
 
     def _unload(self, branch: Branch) -> None:
         """Give up what the branch holds and computes."""
@@ -236,82 +206,30 @@ class Branches:
         branch.stages = branch.stage = None
         branch.unpin(self.tree)
 
-    # -- pressure ------------------------------------------------------------------------------
+    # -- order ---------------------------------------------------------------------------------
 
     def order(self, stage: Stage | None) -> Order:
         return stage.branch.order if stage else YOUNGEST
 
     def resume_parked(self, waiting: bool) -> None:
         """Begin the oldest parked branch again, once no branch waits in SGLang's queue."""
-        parked = [branch for branch in self._branches.values() if branch.stages is None]
-        if parked and not waiting:
-            self._begin(min(parked, key=lambda branch: branch.order))
-
-    def relieve(
-        self,
-        order: Order,
-        queued: Collection[Stage],
-        *,
-        alone: bool,
-        desperate: bool = False,
-    ) -> bool:
-        """Take memory from those younger than `order`; false when there is nothing to take.
-
-        `queued` are the stages that SGLang has not begun.
-        `alone`, nothing else runs: then its own request gives too. `desperate`, nothing has run
-        for a while: then older ones give as well (before, they may be about to go on).
-        """
-        lost = self.leases.of_lost_streams()
-        if lost:
-            return self._revoke(lost)
-        age = order[0]
-        holders = {lease.request for lease in self.leases}
-        waiting = [
-            branch
-            for branch in self._branches.values()
-            if branch.order > order and branch.stage in queued
-        ]
-        holders.update(branch.start.owner for branch in waiting)
-        for request in sorted(holders, key=lambda request: -self._ages[request]):
-            of = self._ages[request]
-            if of > age or (alone and of == age) or (desperate and of < age):
-                return self._strip(request, waiting)
-        return False
-
-    def _strip(self, request: RequestId, waiting: list[Branch]) -> bool:
-        """End the leases of a request, or else put its youngest waiting branch back."""
-        leases = self.leases.of_request(request)
-        if leases:
-            return self._revoke(leases)
-        own = [branch for branch in waiting if branch.start.owner == request]
-        if own:
-            self.parked += 1
-            self._unload(max(own, key=lambda branch: branch.order))
-        return bool(own)
-
-    def _revoke(self, leases: list[Lease[Node]]) -> bool:
-        for lease in leases:
-            self.release(lease.id, lease.request.stream)
-        self.revoked += len(leases)
-        return True
+        branch = self.pressure.next_parked
+        if branch and not waiting:
+            self._begin(branch)
 
     def give_up(self, order: Order) -> None:
         """The branch can't be served, though it has all the memory to itself."""
         error = CapacityExceeded("the KV pool is full and nothing can be taken from others")
-        for branch in list(self._branches.values()):
+        for branch in self.roster:
             if branch.order == order:
                 self._retire(branch, _failed(error))
 
-    # -- count ----------------------------------------------------------------------------------
-
     def waiting(self, queued: Collection[Stage]) -> int:
         """Branches that wait, in SGLang's queue or before it."""
-        return sum(
-            branch.stage is None or branch.stage in queued for branch in self._branches.values()
-        )
+        return sum(branch.stage is None or branch.stage in queued for branch in self.roster)
 
     def __len__(self) -> int:
-        return len(self._branches)
+        return len(self.roster)
 
 
 def _failed(error: MultiverseError) -> Finish:

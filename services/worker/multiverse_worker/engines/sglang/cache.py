@@ -24,7 +24,8 @@ from sglang.srt.mem_cache.registry import create_unified_radix_cache
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 
 from multiverse_worker.engines.sglang.branch import Stage
-from multiverse_worker.engines.sglang.kv_tree import KvTree, Node
+from multiverse_worker.engines.sglang.kv_node import Node
+from multiverse_worker.engines.sglang.kv_tree import KvTree
 
 
 def stage_of(request: Any) -> Stage | None:

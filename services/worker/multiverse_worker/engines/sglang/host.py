@@ -16,7 +16,7 @@ from sglang.utils import TypeBasedDispatcher
 
 from multiverse_shared.errors import MultiverseError
 from multiverse_worker.contract import Capability, EngineInfo, Load, Totals
-from multiverse_worker.engines.sglang.branches import NOTHING_TOLD, Branches, Order, Told
+from multiverse_worker.engines.sglang.branches import NOTHING_TOLD, Branches, Told
 from multiverse_worker.engines.sglang.messages import (
     CHANNEL_VARIABLE,
     COMMANDS_SOCKET,
@@ -27,7 +27,9 @@ from multiverse_worker.engines.sglang.messages import (
     Seen,
     Verb,
 )
+from multiverse_worker.engines.sglang.pressure import Order
 from multiverse_worker.engines.sglang.requests import BatchPlan, Requests
+from multiverse_worker.step_meter import StepMeter
 
 TICK_S = 0.25
 STALL_S = 1.0
@@ -48,7 +50,7 @@ class Host:
             self._requests.withdraw,
         )
         self._cache.on_computed = self.branches.computed
-        self._cache.on_reset = self.branches.end_leases
+        self._cache.on_reset = self.branches.roster.end_leases
         scheduler._request_dispatcher += TypeBasedDispatcher([(Commands, self._carry_out)])
         self.observing = False
         self.plan: BatchPlan | None = None  # of the forward under way
@@ -56,7 +58,8 @@ class Host:
         self._seen: list[Seen] = []
         self._dropped = 0
         self._decoded = self._prefilled = self._step_tokens = 0
-        self._step_s = 0.0
+        self._step_s = self._last_result = 0.0
+        self._sizes = StepMeter()
         self._told: dict[int, Told] = {}
         self._last_tick = 0.0
         self._stalled_since: float | None = None
@@ -85,7 +88,7 @@ class Host:
                 case Verb.ABORT:
                     self.branches.abort(argument)
                 case Verb.RELEASE:
-                    self.branches.release(*argument)
+                    self.branches.roster.release(*argument)
                 case Verb.LOSE_STREAM:
                     self.branches.lose_stream(argument)
                 case Verb.DROP_CACHED:
@@ -93,11 +96,11 @@ class Host:
                 case Verb.OBSERVE:
                     self.observing = argument
                 case Verb.TICK:
-                    self.branches.tick(argument)
+                    self.branches.roster.tick(argument)
         self._report()
 
     def _drop_cached(self, number: int) -> None:
-        self.branches.end_leases()
+        self.branches.roster.end_leases()
         self._cache.contexts.check()
         self._cache.drop_idle()
         self._dropped = number
@@ -114,7 +117,7 @@ class Host:
         oldest = min(stage.branch.order for stage in waiting)
         if self.relieve(oldest, alone=True):
             return
-        now = self.branches.now  # the same on all ranks
+        now = self.branches.roster.now  # the same on all ranks
         if self._stalled_since is None:
             self._stalled_since = now
         elif now - self._stalled_since >= STALL_S and not self.relieve(
@@ -125,7 +128,7 @@ class Host:
 
     def relieve(self, oldest: Order, *, alone: bool, desperate: bool = False) -> bool:
         queued = self._requests.queued()
-        return self.branches.relieve(oldest, queued, alone=alone, desperate=desperate)
+        return self.branches.pressure.relieve(oldest, queued, alone=alone, desperate=desperate)
 
     def before_result(self, batch: Any, result: Any) -> None:
         told = getattr(result.logits_output, "multiverse_told", None)
@@ -139,7 +142,12 @@ class Host:
         return self._told.get(id(request), NOTHING_TOLD)
 
     def after_result(self, batch: Any) -> None:
-        self._step_s = time.monotonic() - batch.launch_ts
+        now = time.monotonic()
+        # With overlap a step is launched before the one before it has ended.
+        self._step_s = now - max(batch.launch_ts, self._last_result)
+        self._last_result = now
+        if batch.forward_mode.is_decode() and batch.reqs:
+            self._sizes.saw(len(batch.reqs), self._step_s)
         self.branches.settle()
         self._report()
 
@@ -177,21 +185,22 @@ class Host:
         return Load(
             running=len(branches) - waiting,
             waiting=waiting,
-            leases=len(branches.leases),
+            leases=len(branches.roster.leases),
             kv_cells_free=self._scheduler.token_to_kv_pool_allocator.available_size(),
             kv_cells=branches.info.kv_cells,
             kv_cells_idle=self._cache.evictable_size(),
             kv_cells_leased=self._cache.contexts.leased,
             step_tokens=self._step_tokens,
             step_s=self._step_s,
+            step_ms=self._sizes.step_ms,
             totals=Totals(
                 steps=self._scheduler.forward_ct,
                 decoded_tokens=self._decoded,
                 prefilled_tokens=self._prefilled,
                 reused_tokens=branches.reused,
                 evictions=self._cache.contexts.evictions,
-                revocations=branches.revoked,
-                preemptions=branches.parked,
+                revocations=branches.pressure.revoked,
+                preemptions=branches.pressure.parked,
             ),
         )
 

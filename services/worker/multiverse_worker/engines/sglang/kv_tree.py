@@ -1,9 +1,7 @@
 """Resident contexts: one tree of KV slots, keyed by all that a token's KV depends on.
 
-A text node holds the slots of a run of tokens. A join node holds none: it stands for the
-context behind a closed block and refers to the ends of the block's paths, so fork and join
-move no KV. Where a node hangs says what its tokens see, so equal ids behind unequal contexts
-never meet. Knows slots and locks; must not know branches or SGLang.
+Fork and join move no KV: see `kv_node`. Where a node hangs says what its tokens see, so equal
+ids behind unequal contexts never meet. Knows slots and locks; must not know branches or SGLang.
 """
 
 from __future__ import annotations
@@ -15,60 +13,7 @@ from collections.abc import Iterator
 import torch
 
 from multiverse_worker.contract import Ids
-
-_EMPTY = torch.empty(0, dtype=torch.int64)
-
-
-class Node:
-    """A place in a context. Only `KvTree` changes it."""
-
-    __slots__ = (
-        "end",
-        "ids",
-        "joins",
-        "leases",
-        "length",
-        "locks",
-        "number",
-        "parent",
-        "paths",
-        "slots",
-        "start",
-        "texts",
-        "touched",
-        "uses",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        parent: Node | None,
-        *,
-        start: int,
-        end: int,
-        length: int,
-        ids: Ids = (),
-        slots: torch.Tensor = _EMPTY,
-        paths: tuple[Node, ...] = (),
-    ) -> None:
-        self.number = number
-        self.parent = parent
-        self.start = start  # position of the first token of a text
-        self.end = end  # position of the token that follows
-        self.length = length  # tokens of the whole context, in linear order
-        self.ids = ids
-        self.slots = slots  # [tokens]
-        self.paths = paths  # of a join: where the paths end
-        self.texts: dict[tuple[int, int], Node] = {}  # by position and id of the first token
-        self.joins: dict[tuple[int, ...], Node] = {}  # by end position and numbers of the paths
-        self.uses = 0  # joins that have this node among their paths
-        self.locks = 0
-        self.leases = 0  # how many of the locks are leases
-        self.touched = 0
-
-    @property
-    def is_leaf(self) -> bool:
-        return not (self.texts or self.joins or self.uses)
+from multiverse_worker.engines.sglang.kv_node import NO_SLOTS, Node, join_key
 
 
 class KvTree:
@@ -159,7 +104,7 @@ class KvTree:
 
     def join(self, fork: Node, paths: tuple[Node, ...], end: int) -> Node:
         """The context behind a closed block that opens at `fork`; `end` is the next position."""
-        key = _join_key(paths, end)
+        key = join_key(paths, end)
         node = fork.joins.get(key)
         if node is None:
             length = fork.length + sum(path.length - fork.length for path in paths)
@@ -178,30 +123,14 @@ class KvTree:
 
     def row(self, node: Node) -> torch.Tensor:
         """[length] slots of the whole context in linear order."""
-        parts = self._parts(node, self.root)
-        return torch.cat(parts) if parts else _EMPTY
-
-    def _parts(self, node: Node, stop: Node) -> list[torch.Tensor]:
-        """Slots from behind `stop` to `node`."""
-        spine: list[Node] = []
-        while node is not stop:
-            spine.append(node)
-            assert node.parent is not None
-            node = node.parent
-        parts: list[torch.Tensor] = []
-        for step in reversed(spine):
-            if step.ids:
-                parts.append(step.slots)
-            for path in step.paths:
-                assert step.parent is not None
-                parts += self._parts(path, step.parent)
-        return parts
+        parts = node.slots_behind(self.root)
+        return torch.cat(parts) if parts else NO_SLOTS
 
     # -- locks ---------------------------------------------------------------------------------
 
     def lock(self, node: Node, *, lease: bool = False) -> None:
         """Keep all that the context of `node` rests on from eviction."""
-        for part in self._rests_on(node):
+        for part in node.rests_on(self.root):
             self._count(part, -1)
             part.locks += 1
             part.leases += lease
@@ -210,7 +139,7 @@ class KvTree:
 
     def unlock(self, node: Node, *, lease: bool = False) -> None:
         """Undo one `lock` of the same kind."""
-        for part in self._rests_on(node):
+        for part in node.rests_on(self.root):
             assert part.locks > 0, "unlocked more often than locked"
             self._count(part, -1)
             part.locks -= 1
@@ -225,20 +154,6 @@ class KvTree:
             self.leased += slots
         else:
             self.used += slots
-
-    def _rests_on(self, node: Node) -> set[Node]:
-        seen: set[Node] = set()
-
-        def collect(node: Node, stop: Node) -> None:
-            while node is not stop and node not in seen:
-                seen.add(node)
-                assert node.parent is not None
-                for path in node.paths:
-                    collect(path, node.parent)
-                node = node.parent
-
-        collect(node, self.root)
-        return seen
 
     # -- room ----------------------------------------------------------------------------------
 
@@ -260,14 +175,14 @@ class KvTree:
                 count += len(node.ids)
             for above in self._forget(node):
                 heapq.heappush(leaves, (above.touched, above.number, above))
-        return torch.cat(freed) if freed else _EMPTY
+        return torch.cat(freed) if freed else NO_SLOTS
 
     def _forget(self, node: Node) -> Iterator[Node]:
         """Drop a leaf; yields the nodes that have become unlocked leaves by it."""
         parent = node.parent
         assert parent is not None
         if not node.ids:
-            del parent.joins[_join_key(node.paths, node.end)]
+            del parent.joins[join_key(node.paths, node.end)]
         else:
             del parent.texts[node.start, node.ids[0]]
         self._nodes.discard(node)
@@ -294,10 +209,6 @@ class KvTree:
             assert len(node.ids) == len(node.slots)
             assert node.parent is self.root or node.parent in self._nodes
             assert all(path in self._nodes or path is self.root for path in node.paths)
-
-
-def _join_key(paths: tuple[Node, ...], end: int) -> tuple[int, ...]:
-    return (end, *(path.number for path in paths))
 
 
 def _common(held: Ids, wanted: Ids, offset: int) -> int:
