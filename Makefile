@@ -16,7 +16,11 @@ TREE_TOKENS ?= 3000
 AT_ONCE ?= 24
 TASKS ?= 500
 CONCURRENCY ?= 8
-TWIN ?= build/twin
+ABLATIONS := build/ablations
+TWIN ?= $(ABLATIONS)/twin/run/model
+ARMS ?= ours=$(ABLATIONS)/ours/run/model twin=$(TWIN),parallel=off $(foreach name,no-restart no-isolation no-sequential published,$(name)=$(ABLATIONS)/$(name)/run/model)
+COMPARE_TASKS ?= 1000
+HALF_TASKS ?= 1000
 TABLE_TASKS ?= 5000
 TIMED ?= 200
 OUT ?= build/eval
@@ -78,7 +82,7 @@ GPU_PYTHON ?= $(SGLANG_BIN)/python
 
 CHART_ARGUMENTS ?=
 
-.PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+.PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -153,6 +157,12 @@ table2: setup-all ## the paper's table 2 in small: a model beside its sequential
 
 figures: setup-all ## the paper's figures 7, 8a and 8b for a small model, JSON and PNG (MODEL, TWIN, SEED, OUT, EVAL_ARGS)
 	@$(BIN)/multiverse eval figures --model $(MODEL) --twin $(TWIN) --task-seed $(SEED) --out $(OUT)/figures $(EVAL_ARGS)
+
+compare: setup-all ## ablations, served, on the same held-out tasks (ARMS, COMPARE_TASKS, FAMILY, SEED, OUT, EVAL_ARGS)
+	@$(BIN)/multiverse eval compare $(foreach arm,$(ARMS),--arm $(arm)) $(if $(FAMILY),--family $(FAMILY)) --tasks $(COMPARE_TASKS) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/compare $(EVAL_ARGS)
+
+generalisation: ## models of half of the task families on the family that they have not seen: do they fork, are they right? (HALF_TASKS, SEED, OUT)
+	@$(MAKE) --no-print-directory compare FAMILY=nested COMPARE_TASKS=$(HALF_TASKS) OUT=$(OUT)/generalisation ARMS="half-twin=$(ABLATIONS)/half-twin/run/model,parallel=off half=$(ABLATIONS)/half/run/model half-plain=$(ABLATIONS)/half/run/model,parallel=off"
 
 bench-leave: setup-all ## how fast decoding ends when clients leave (MODEL, ENGINE=llamacpp|sim, LEAVES, LEAVING at once, BATCH_TOKENS, SEED)
 	@$(BIN)/python -m tests.bench.client_leaves --model $(MODEL) --engine $(ENGINE) --leaves $(LEAVES) --at-once $(LEAVING) --batch-tokens $(BATCH_TOKENS) --seed $(SEED)
