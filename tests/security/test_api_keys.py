@@ -156,6 +156,37 @@ async def test_a_tenant_has_as_many_answers_in_flight_as_its_keys_allow() -> Non
         assert len(served.link.starts) == 4
 
 
+async def test_tokens_of_a_minute_are_reserved_and_what_was_not_used_is_given_back() -> None:
+    key, line = new_key("alice", tokens=100)
+    asked = post(GENERATE, {"prompt": "x", "max_tokens": 60, "stream": False}, x_api_key=key)
+    async with running(keys=line) as served:
+        first = asyncio.create_task(ask(served, asked))
+        await until(lambda: len(served.link.starts) == 1)
+        refused = await ask(served, asked)
+        assert refused.status == 429
+        assert "100 tokens a minute" in refused.error["message"]
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        served.link.ended(served.link.starts[0], [served.link.model.eos[0]], "")
+        assert (await first).status == 200
+        again = asyncio.create_task(ask(served, asked))
+        await until(lambda: len(served.link.starts) == 2)
+        again.cancel()
+
+
+async def test_requests_of_a_minute_are_counted_and_who_waits_is_told_how_long() -> None:
+    key, line = new_key("alice", requests=2)
+    asked = post(GENERATE, {"prompt": "x", "stream": False}, x_api_key=key)
+    async with running(keys=line) as served:
+        for number in (1, 2):
+            answer = asyncio.create_task(ask(served, asked))
+            await until(lambda number=number: len(served.link.starts) == number)
+            served.link.ended(served.link.starts[-1], [served.link.model.eos[0]], "")
+            assert (await answer).status == 200
+        refused = await ask(served, asked)
+        assert refused.status == 429
+        assert 20 < int(refused.headers["retry-after"]) <= 30
+
+
 async def test_an_answer_knows_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     key, line = new_key("alice")

@@ -24,7 +24,7 @@ from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound, WorkerUnavailable
 
 TICK_S = 0.5
-LINK_FAILED_S = 2.0
+FAILED_S = 2.0
 FIRST_PATH_TOKENS = 128.0  # that a path is expected to have before any has ended
 _WEIGHT = 0.05  # of the last path in the mean
 
@@ -133,11 +133,22 @@ class Fleet:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch())
-                async for addresses in self._discovery.watch():
-                    self.reconcile(addresses, tasks)
+                await self._discover(tasks)
                 await asyncio.Event().wait()
         finally:
             self._links.clear()
+
+    async def _discover(self, tasks: asyncio.TaskGroup) -> None:
+        """Until nothing can change any more. No source may end the fleet, whatever it does."""
+        while True:
+            try:
+                async for addresses in self._discovery.watch():
+                    self.reconcile(addresses, tasks)
+            except Exception:
+                log.exception("the discovery of workers failed; it is asked again")
+                await asyncio.sleep(FAILED_S)
+            else:
+                return
 
     def reconcile(self, addresses: Iterable[str], tasks: asyncio.TaskGroup) -> None:
         """What is there now is the fleet; who is not there any more may end what it has."""
@@ -165,7 +176,7 @@ class Fleet:
                 await worker.link.run()
             except Exception:
                 log.exception("the link to worker %s failed", worker.address)
-            await asyncio.sleep(LINK_FAILED_S)
+            await asyncio.sleep(FAILED_S)
 
     async def _watch(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.fleet import fleet as fleet_module
 from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.fleet.link import new_branch
 from multiverse_router.settings import RouterSettings
@@ -150,6 +151,22 @@ async def test_a_worker_that_is_found_no_more_ends_what_it_has_and_is_forgotten(
             await eventually(lambda: not fleet.workers)
             source.say(address)
             await eventually(lambda: fleet.ready)
+
+
+async def test_a_discovery_that_fails_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Told):
+        asked = 0
+
+        async def watch(self) -> AsyncIterator[frozenset[str]]:
+            self.asked += 1
+            yield frozenset({"nobody:1"} if self.asked > 1 else ())
+            if self.asked == 1:
+                raise RuntimeError("it broke")
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(fleet_module, "FAILED_S", 0.01)
+    async with running(Failing()) as fleet:
+        await eventually(lambda: [worker.address for worker in fleet.workers] == ["nobody:1"])
 
 
 async def test_a_worker_that_comes_back_before_it_is_forgotten_takes_work_again() -> None:

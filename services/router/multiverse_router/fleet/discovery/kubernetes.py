@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kubernetes import client, config, watch
-from urllib3.exceptions import HTTPError
 
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest
@@ -127,8 +126,8 @@ class KubernetesEndpoints:
                 log.warning("endpoints of %s: %s %s", service.name, error.status, error.reason)
                 ended.wait(pause)
                 pause = min(MOST_PAUSE_S, 2 * pause)
-            except (HTTPError, OSError, ValueError) as error:
-                log.warning("endpoints of %s: %s", service.name, error)
+            except Exception as error:  # of the library or below it: whatever it is may not last
+                log.warning("endpoints of %s: %r", service.name, error)
                 ended.wait(pause)
                 pause = min(MOST_PAUSE_S, 2 * pause)
 
