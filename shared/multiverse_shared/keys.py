@@ -2,15 +2,15 @@
 
 The KV of a token depends on its id, its position and all it sees, so its name does too:
 
-    k0                     = H("root", namespace)
+    k0                     = H("root", namespace), or H("root", namespace, salt)
     each chunk of 64 ids   : k' = H("text", k, position of its first token, ids)
     the rest of a run      : the same, over fewer ids
     a closed block         : k' = H("join", k, next position, end keys of its paths in order)
 
 A run is a stretch of tokens at consecutive positions without a block between them. A path
 goes on with the run of its parent (that is where its tokens stand), so a path's end key is
-the end key of the context "prefix + path". The namespace names weights, adapter, KV layout
-and tenant. Contexts with one end key agree in ids, positions and visibility; contexts that
+the end key of the context "prefix + path". The namespace names weights, adapter and KV layout;
+the salt is a tenant's, so that nobody finds what another one computed. Contexts with one end key agree in ids, positions and visibility; contexts that
 agree have one end key, but for forks that change nothing (one path, an empty path, a path that
 is nothing but a block): those keep the name of their join. Knows no engine.
 """
@@ -48,8 +48,9 @@ class KeyChain:
     pending: tuple[int, ...] = ()
 
     @classmethod
-    def root(cls, namespace: str) -> KeyChain:
-        return cls(_digest(b"root", namespace.encode()), 0)
+    def root(cls, namespace: str, salt: bytes = b"") -> KeyChain:
+        salted = (salt,) if salt else ()
+        return cls(_digest(b"root", namespace.encode(), *salted), 0)
 
     @property
     def position(self) -> int:
@@ -123,10 +124,10 @@ class Checkpoint:
     tokens: int  # linear count of tokens before it
 
 
-def content_keys(context: Context, namespace: str) -> list[Checkpoint]:
+def content_keys(context: Context, namespace: str, salt: bytes = b"") -> list[Checkpoint]:
     """Checkpoints along the spine: each full chunk, each end of a run, each closed block."""
     out: list[Checkpoint] = []
-    chain, tokens = KeyChain.root(namespace), 0
+    chain, tokens = KeyChain.root(namespace, salt), 0
     for item in normalise(context):
         if isinstance(item, Text):
             chain = chain.of(item)

@@ -136,6 +136,22 @@ class EngineInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class TierTotals:
+    """What came of the prefix-cache tier since the start, by cause where it says so."""
+
+    fetched_blocks: int = 0  # that became part of a context
+    fetched_bytes: int = 0  # of all blocks that came in
+    fetched_tokens: int = 0
+    stored_blocks: int = 0
+    stored_bytes: int = 0
+    fetch_s: float = 0.0  # branches waited for blocks
+    saved_s: float = 0.0  # that computing would have taken beyond that, as measured
+    recomputed: tuple[tuple[str, int], ...] = ()  # pieces that were not taken from it
+    recomputed_tokens: tuple[tuple[str, int], ...] = ()
+    unstored: tuple[tuple[str, int], ...] = ()  # blocks that it did not take
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """What the engine has done since it started. Counts never fall."""
 
@@ -147,6 +163,7 @@ class Totals:
     revocations: int = 0  # leases ended to break a stall
     preemptions: int = 0  # running branches put back into the queue
     failed_steps: int = 0  # batches that the engine's library could not compute
+    tier: TierTotals = TierTotals()
 
 
 @dataclass(frozen=True, slots=True)

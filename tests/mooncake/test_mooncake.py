@@ -1,0 +1,70 @@
+"""The Mooncake backend against a real master and store, over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from multiverse_worker.tier.backend import BackendFull
+from multiverse_worker.tier.mooncake_backend import MooncakeBackend, Store, open_store
+from tests.integration.tier.conformance import NAMES, BackendConformance
+from tests.reliability.rig import free_port
+
+LENT_BYTES = 64 << 20
+START_WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[str]:
+    """Address of a running master."""
+    port = free_port()
+    program = Path(sys.executable).parent / "mooncake_master"
+    options = [f"-rpc_port={port}", f"-metrics_port={free_port()}", "-default_kv_lease_ttl=1"]
+    with subprocess.Popen([program, *options], stderr=subprocess.DEVNULL) as process:
+        yield f"127.0.0.1:{port}"
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def store(master: str) -> Store:
+    deadline = time.monotonic() + START_WITHIN_S
+    while True:
+        try:
+            return open_store(f"mooncake://{master}", LENT_BYTES)
+        except ValueError:
+            assert time.monotonic() < deadline, "the master does not answer"
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def backend(store: Store) -> MooncakeBackend:
+    store.remove_all()  # type: ignore[attr-defined]
+    return MooncakeBackend(store)
+
+
+class TestMooncake(BackendConformance):
+    """What every backend must do."""
+
+
+async def test_a_store_that_is_full_drops_old_blocks_and_goes_on(backend: MooncakeBackend) -> None:
+    """It says that it is full until it has dropped some."""
+    block = bytes(LENT_BYTES // 100)
+    names = (number.to_bytes(32, "little") for number in itertools.count(1))
+    with pytest.raises(BackendFull):
+        for name in names:
+            await backend.put(name, block)
+    async with asyncio.timeout(START_WITHIN_S):
+        while True:
+            with suppress(BackendFull):
+                await backend.put(NAMES[0], block)
+                break
+            await asyncio.sleep(0.1)
+    assert await backend.get([NAMES[0]]) == [block]
