@@ -10,9 +10,10 @@ The KV of a token depends on its id, its position and all it sees, so its name d
 A run is a stretch of tokens at consecutive positions without a block between them. A path
 goes on with the run of its parent (that is where its tokens stand), so a path's end key is
 the end key of the context "prefix + path". The namespace names weights, adapter and KV layout;
-the salt is a tenant's, so that nobody finds what another one computed. Contexts with one end key agree in ids, positions and visibility; contexts that
-agree have one end key, but for forks that change nothing (one path, an empty path, a path that
-is nothing but a block): those keep the name of their join. Knows no engine.
+the salt is a tenant's, so that nobody finds what was computed for another one. Contexts with one
+end key agree in ids, positions and visibility; contexts that agree have one end key, but for
+forks that change nothing (one path, an empty path, a path that is nothing but a block): those
+keep the name of their join. Knows no engine.
 """
 
 from __future__ import annotations

@@ -54,13 +54,16 @@ class TestMooncake(BackendConformance):
     """What every backend must do."""
 
 
+async def _fill(backend: MooncakeBackend, block: bytes) -> None:
+    for number in itertools.count(1):
+        await backend.put(number.to_bytes(32, "little"), block)
+
+
 async def test_a_store_that_is_full_drops_old_blocks_and_goes_on(backend: MooncakeBackend) -> None:
     """It says that it is full until it has dropped some."""
     block = bytes(LENT_BYTES // 100)
-    names = (number.to_bytes(32, "little") for number in itertools.count(1))
     with pytest.raises(BackendFull):
-        for name in names:
-            await backend.put(name, block)
+        await _fill(backend, block)
     async with asyncio.timeout(START_WITHIN_S):
         while True:
             with suppress(BackendFull):

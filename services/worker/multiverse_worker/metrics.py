@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from multiverse_worker.contract import Load
+from multiverse_worker.contract import Load, TierTotals
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _TOKENS = tuple(float(1 << power) for power in range(14))
@@ -50,16 +50,39 @@ class LoadCollector(Collector):
             ("failed_steps", "Batches that could not be computed", totals.failed_steps),
         ):
             yield _family(CounterMetricFamily, name, text, value)
+        yield from _tier(totals.tier)
+
+
+def _tier(tier: TierTotals) -> Iterator[Metric]:
+    blocks = {"fetched": tier.fetched_blocks, "stored": tier.stored_blocks}
+    carried = {"fetched": tier.fetched_bytes, "stored": tier.stored_bytes}
+    tokens, unstored = dict(tier.recomputed_tokens), dict(tier.unstored)
+    for name, text, value, label in (
+        ("blocks", "Blocks that were put to use, or put into the tier", blocks, "way"),
+        ("bytes", "Bytes of blocks that came from the tier, or went there", carried, "way"),
+        ("recomputed_tokens", "Tokens of paths that did not come", tokens, "cause"),
+        ("recomputes", "Pieces of paths that did not come", dict(tier.recomputed), "cause"),
+        ("unstored_blocks", "Blocks that the tier did not take", unstored, "cause"),
+    ):
+        yield _family(CounterMetricFamily, f"tier_{name}", text, value, label)
+    for name, text, seconds in (
+        ("fetch_seconds", "Branches waited for blocks", tier.fetch_s),
+        ("saved_seconds", "Computing would have taken beyond that", tier.saved_s),
+    ):
+        yield _family(CounterMetricFamily, f"tier_{name}", text, seconds)
+    yield _family(
+        CounterMetricFamily, "tier_fetched_tokens", "Tokens that came", tier.fetched_tokens
+    )
 
 
 def _family(
     kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
     name: str,
     text: str,
-    values: int | dict[str, int],
+    values: float | dict[str, int],
     label: str = "",
 ) -> Metric:
-    if isinstance(values, int):
+    if not isinstance(values, dict):
         return kind(PREFIX + name, text, value=values)
     family = kind(PREFIX + name, text, labels=[label])
     for value, count in values.items():

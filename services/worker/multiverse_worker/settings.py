@@ -12,13 +12,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from multiverse_shared.logs import LogFormat
 from multiverse_shared.tls import TlsFiles
 from multiverse_worker.engines.sim.settings import SimSettings
+from multiverse_worker.tier.settings import TierSettings
 
 
 def _half_of_the_cpus() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
-class WorkerSettings(SimSettings, BaseSettings):
+class WorkerSettings(SimSettings, TierSettings, BaseSettings):
     """Frozen; checked at start-up."""
 
     model_config = SettingsConfigDict(env_prefix="MULTIVERSE_WORKER_", frozen=True)
@@ -98,8 +99,9 @@ class WorkerSettings(SimSettings, BaseSettings):
 
     @model_validator(mode="after")
     def _within_the_engine(self) -> Self:
-        if self.engine == "llamacpp" and self.sequences > 256:
-            raise ValueError("sequences must be at most 256 with engine llamacpp")
+        most = 255 if self.tier_url else 256
+        if self.engine == "llamacpp" and self.sequences > most:
+            raise ValueError(f"sequences must be at most {most} with engine llamacpp")
         return self
 
     @model_validator(mode="after")

@@ -18,6 +18,7 @@ from multiverse_worker.contract import (
     Update,
 )
 
+MOST_SALT = 64  # bytes
 _RULES = {pb.JOIN_RULE_STITCH: JoinRule.STITCH, pb.JOIN_RULE_RESERVE: JoinRule.RESERVE}
 _REASONS = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
@@ -29,6 +30,8 @@ _REASONS = {
 
 def start_of(message: pb.Start, stream: int) -> Start:
     """InvalidRequest names what the message lacks."""
+    if len(message.salt) > MOST_SALT:
+        raise InvalidRequest(f"a salt has at most {MOST_SALT} bytes", field="salt")
     sampling = message.sampling
     return Start(
         branch=BranchId(stream, message.branch),
@@ -58,6 +61,8 @@ def start_of(message: pb.Start, stream: int) -> Start:
         length_tail=tuple(message.length_tail),
         consumes=tuple(message.consumes),
         script=tuple(message.script),
+        salt=message.salt,
+        ship_from=message.ship_from if message.HasField("ship_from") else None,
     )
 
 

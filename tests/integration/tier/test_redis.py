@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from multiverse_worker.tier.backend import Backend, BackendError, BackendFull
+from multiverse_worker.tier.pieces import Name
 from multiverse_worker.tier.redis_backend import PREFIX, RedisBackend
 from tests.integration.tier.conformance import NAMES, BackendConformance
 from tests.redis_server import RedisServer, redis_server
@@ -39,9 +40,7 @@ async def backend(server: RedisServer, redis: Redis) -> AsyncIterator[RedisBacke
     await opened.close()
 
 
-def backend_of(
-    server: RedisServer, cap_bytes: int = 64 * MIB, ttl_s: float = 60.0
-) -> RedisBackend:
+def backend_of(server: RedisServer, cap_bytes: int = 64 * MIB, ttl_s: float = 60.0) -> RedisBackend:
     return RedisBackend(server.url, cap_bytes, ttl_s, TIMEOUT_S)
 
 
@@ -56,6 +55,13 @@ async def blocks_in(redis: Redis) -> int:
     return found
 
 
+async def gone(redis: Redis, names: list[Name]) -> None:
+    """Wait until the blocks have expired."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while await redis.exists(*(PREFIX + name for name in names)):
+            await redis.ping()
+
+
 async def memory_of(redis: Redis) -> int:
     return int((await redis.info("memory"))["used_memory"])
 
@@ -68,9 +74,11 @@ async def fill(backend: Backend, blocks: int, rng: random.Random, largest: int) 
             name = number.to_bytes(32, "little")
             await backend.put(name, rng.randbytes(rng.randint(1, largest)))
 
-    async with asyncio.TaskGroup() as tasks:
-        for part in range(16):
-            tasks.create_task(put(range(part, blocks, 16)))
+    for errors in await asyncio.gather(
+        *(put(range(part, blocks, 16)) for part in range(16)), return_exceptions=True
+    ):
+        if errors:
+            raise errors
 
 
 async def test_memory_stays_under_the_cap(server: RedisServer, redis: Redis) -> None:
@@ -100,9 +108,7 @@ async def test_the_block_used_longest_ago_goes_first(server: RedisServer, redis:
 async def test_blocks_that_are_not_read_expire(server: RedisServer, redis: Redis) -> None:
     backend = backend_of(server, ttl_s=0.05)
     await backend.put(NAMES[0], b"block")
-    async with asyncio.timeout(TIMEOUT_S):
-        while await redis.exists(PREFIX + NAMES[0]):
-            await asyncio.sleep(0.01)
+    await gone(redis, NAMES[:1])
     assert await backend.get([NAMES[0]]) == [None]
     await backend.close()
 
@@ -121,9 +127,7 @@ async def test_what_expired_is_not_counted_for_ever(server: RedisServer, redis: 
     short = backend_of(server, 2 * MIB, ttl_s=0.05)
     for name in NAMES[:6]:
         await short.put(name, bytes(100_000))
-    async with asyncio.timeout(TIMEOUT_S):
-        while await redis.exists(*(PREFIX + name for name in NAMES[:6])):
-            await asyncio.sleep(0.01)
+    await gone(redis, NAMES[:6])
     lasting = backend_of(server, 2 * MIB)
     for name in NAMES[10:16]:
         await lasting.put(name, bytes(100_000))
@@ -154,8 +158,7 @@ async def test_a_server_that_is_full_of_other_things_says_so(redis: Redis) -> No
             await client.set("theirs", bytes(MIB))
         backend = backend_of(small)
         with pytest.raises(BackendFull):
-            for name in NAMES:
-                await backend.put(name, bytes(100_000))
+            await fill(backend, 100, random.Random(1), 100_000)
         await backend.close()
 
 

@@ -7,6 +7,7 @@ the oracle here computes, or something visibly else; there is no noise and there
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +20,9 @@ import numpy as np
 
 from multiverse_shared.tree import Context, Text
 from multiverse_worker.contract import Ids, Logits
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
+from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine, Transfer
 from multiverse_worker.engines.llamacpp.library import DecodeError, LibraryOptions, NoSlotError
+from multiverse_worker.tier.pieces import Piece
 from tests.conformance.oracle import lay_out
 
 VOCAB = 48
@@ -59,6 +61,7 @@ class SymbolicLibrary:
         self._cells: list[_Cell] = []
         self.computed = 0  # tokens
         self.failures: deque[int] = deque()
+        self.refuses = False  # what is to land
         self.closed = False
 
     @property
@@ -95,6 +98,19 @@ class SymbolicLibrary:
             cell.sequences.discard(sequence)
         self._cells = [cell for cell in self._cells if cell.sequences]
 
+    def export(self, sequence: int, start: int, stop: int) -> bytes:
+        own = [cell for cell in self._cells if sequence in cell.sequences]
+        return pickle.dumps([(c.position, c.value) for c in own if start <= c.position < stop])
+
+    def land(self, raw: bytes, sequence: int, piece: Piece, start: int) -> bool:
+        cells = pickle.loads(raw)
+        if self.refuses or sorted(position for position, _ in cells) != list(piece.places):
+            return False
+        taken = [_Cell(*cell, {sequence}) for cell in cells if cell[0] >= start]
+        assert self.used + len(taken) <= self._size, "room was not made"
+        self._cells += taken
+        return True
+
     def last_position(self, sequence: int) -> int:
         own = (cell.position for cell in self._cells if sequence in cell.sequences)
         return max(own, default=-1)
@@ -110,11 +126,14 @@ def symbolic_engine(
     sequences: int = 64,
     batch_tokens: int = 32,
     clock: Callable[[], float] = lambda: 0.0,
+    transfer: Transfer | None = None,
 ) -> Iterator[LlamaCppEngine]:
     """The llama.cpp engine over the symbolic library."""
     options = LibraryOptions(Path("none"), kv_cells, sequences, batch_tokens)
     with patch("multiverse_worker.engines.llamacpp.engine.Library", SymbolicLibrary):
-        engine = LlamaCppEngine(options, "symbolic", clock, check=True)
+        engine = LlamaCppEngine(
+            options, "symbolic", clock, check=True, transfer=transfer or Transfer()
+        )
     yield engine
     engine.close()
 

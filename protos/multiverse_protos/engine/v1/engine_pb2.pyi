@@ -53,7 +53,7 @@ class RunResponse(_message.Message):
     def __init__(self, updates: _Optional[_Iterable[_Union[Update, _Mapping]]] = ...) -> None: ...
 
 class Start(_message.Message):
-    __slots__ = ("branch", "request", "block", "base_key", "context", "sampling", "stops", "max_tokens", "length_tail", "consumes", "script", "traceparent")
+    __slots__ = ("branch", "request", "block", "base_key", "context", "sampling", "stops", "max_tokens", "length_tail", "consumes", "script", "salt", "ship_from", "traceparent")
     BRANCH_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     BLOCK_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,8 @@ class Start(_message.Message):
     LENGTH_TAIL_FIELD_NUMBER: _ClassVar[int]
     CONSUMES_FIELD_NUMBER: _ClassVar[int]
     SCRIPT_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    SHIP_FROM_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     branch: int
     request: str
@@ -77,8 +79,10 @@ class Start(_message.Message):
     length_tail: _containers.RepeatedScalarFieldContainer[int]
     consumes: _containers.RepeatedScalarFieldContainer[str]
     script: _containers.RepeatedScalarFieldContainer[int]
+    salt: bytes
+    ship_from: int
     traceparent: str
-    def __init__(self, branch: _Optional[int] = ..., request: _Optional[str] = ..., block: _Optional[int] = ..., base_key: _Optional[bytes] = ..., context: _Optional[_Union[Context, _Mapping]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[_Union[Stop, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., length_tail: _Optional[_Iterable[int]] = ..., consumes: _Optional[_Iterable[str]] = ..., script: _Optional[_Iterable[int]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    def __init__(self, branch: _Optional[int] = ..., request: _Optional[str] = ..., block: _Optional[int] = ..., base_key: _Optional[bytes] = ..., context: _Optional[_Union[Context, _Mapping]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., stops: _Optional[_Iterable[_Union[Stop, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., length_tail: _Optional[_Iterable[int]] = ..., consumes: _Optional[_Iterable[str]] = ..., script: _Optional[_Iterable[int]] = ..., salt: _Optional[bytes] = ..., ship_from: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class Context(_message.Message):
     __slots__ = ("items",)

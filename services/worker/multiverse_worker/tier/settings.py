@@ -16,7 +16,9 @@ class TierSettings(BaseModel):
         "", description="redis://HOST:PORT/DB, or mooncake://HOST:PORT of a master; empty: none"
     )
     tier_cap_mib: int = Field(
-        1024, ge=4, description="memory of blocks in Redis, of all workers; lent to Mooncake, of each"
+        1024,
+        ge=4,
+        description="memory for blocks: of all workers in Redis, of each one in Mooncake",
     )
     tier_ttl_s: float = Field(
         3600.0, ge=1, description="seconds that a block lives after it was last read"

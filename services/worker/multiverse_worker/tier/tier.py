@@ -104,7 +104,7 @@ class Tier:
         return self._client.knows(name)
 
     def wait(self, seconds: float) -> None:
-        """Until something has arrived or gone out since the last call; for who has nothing to do."""
+        """Until something has arrived or gone out since the last call."""
         self._news.wait(seconds)
         self._news.clear()
 

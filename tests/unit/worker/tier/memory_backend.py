@@ -10,10 +10,10 @@ from multiverse_worker.tier.pieces import Name
 
 
 class MemoryBackend(Backend):
-    """`asked` and `put_names` tell what was called."""
+    """`asked` and `put_names` tell what was called. Several may have their `blocks` in common."""
 
-    def __init__(self) -> None:
-        self.blocks: dict[Name, bytes] = {}
+    def __init__(self, blocks: dict[Name, bytes] | None = None) -> None:
+        self.blocks = {} if blocks is None else blocks
         self.asked: list[list[Name]] = []
         self.put_names: list[Name] = []
         self.gate = asyncio.Event()  # closed: nothing is answered

@@ -16,6 +16,7 @@ from __future__ import annotations
 from multiverse_worker.engines.llamacpp.branch import Branch
 from multiverse_worker.engines.llamacpp.cache import KvCache, NoRoomError
 from multiverse_worker.engines.llamacpp.loader import cells_to_load
+from multiverse_worker.engines.llamacpp.orders import Orders
 from multiverse_worker.engines.llamacpp.pressure import Pressure
 from multiverse_worker.engines.llamacpp.roster import Roster
 
@@ -29,9 +30,10 @@ Batch = list[tuple[Branch, int]]  # branch, number of tokens of its feed
 class Admission:
     """Lets waiting branches in."""
 
-    def __init__(self, roster: Roster, cache: KvCache, pressure: Pressure) -> None:
+    def __init__(self, roster: Roster, cache: KvCache, pressure: Pressure, orders: Orders) -> None:
         self._roster = roster
         self._cache = cache
+        self._orders = orders
         self._pressure = pressure
 
     def admit(self) -> None:
@@ -46,17 +48,17 @@ class Admission:
         spare = self._spare(branch)
         if spare < 0 and not oldest:  # the next line costs something
             return False
-        to_load = cells_to_load(self._cache, branch.present_context, branch.fork)
+        to_load = cells_to_load(self._cache, branch.root, branch.present_context, branch.fork)
         if spare < to_load and not oldest:
             return False
         while True:
             try:
-                holding = self._cache.open(self._cache.root)
+                holding = self._cache.open(branch.root)
             except NoRoomError:
                 if oldest and self._pressure.relieve(branch):
                     continue
                 return False
-            branch.admit(self._cache, holding)
+            branch.admit(self._cache, holding, self._orders)
             branch.to_load = to_load
             return True
 

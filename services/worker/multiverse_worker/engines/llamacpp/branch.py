@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Context, Text, count, linearise, normalise
 from multiverse_worker.checks import longest_tail
 from multiverse_worker.contract import FinishReason, Ids, Logits, Start, Update
 from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.index import Holding
-from multiverse_worker.engines.llamacpp.loader import Feed, Feeds, Loaded, load
+from multiverse_worker.engines.llamacpp.loader import Coming, Feed, Feeds, Loaded, load
+from multiverse_worker.engines.llamacpp.orders import Orders
 from multiverse_worker.logit_rules import penalises
 from multiverse_worker.logprobs import report
 from multiverse_worker.sampling import Sampler
@@ -35,10 +37,12 @@ class Branch:
     start: Start
     context: Context
     order: tuple[int, int]  # age of its request, arrival
+    root: KeyChain  # of its tenant
     fork: int | None = None  # of a path: position behind which it shares no KV with siblings
     holding: Holding | None = None
     feeds: Feeds | None = None  # while the context is loaded
     feed: Feed | None = None
+    coming: Coming | None = None  # what its loading waits for
     head: Feed | None = None  # the last token of the context, computed for its logits
     loaded: Loaded = field(default_factory=Loaded)
     sampled: list[int] = field(default_factory=list)
@@ -85,7 +89,7 @@ class Branch:
         """In normal form, with all that was sampled: what must be resident to go on."""
         return normalise(self.final_context)
 
-    def admit(self, cache: KvCache, holding: Holding) -> None:
+    def admit(self, cache: KvCache, holding: Holding, orders: Orders) -> None:
         """Begin to load into `holding`; after a preemption, with all that was sampled."""
         self.holding = holding
         self.loaded = Loaded()
@@ -95,7 +99,7 @@ class Branch:
         if self.ending is None and isinstance(last, Text) and self.start.max_tokens > 0:
             self.head = Feed(holding, last.ids[-1:], count(now) - 1, draws=True)
             now = normalise((*now[:-1], Text(last.ids[:-1])))
-        self.feeds = load(cache, holding, now, self.loaded, shared=self.fork)
+        self.feeds = load(cache, orders, holding, now, self.loaded, shared=self.fork)
 
     def loaded_all(self) -> None:
         """The context is resident: go on with its last token, or end."""
@@ -141,5 +145,5 @@ class Branch:
         """Give up loading: what was held apart is dropped."""
         if self.feeds is not None:
             self.feeds.close()
-        self.feeds = self.feed = self.head = self.holding = None
+        self.feeds = self.feed = self.head = self.holding = self.coming = None
         self.to_load = 0

@@ -14,6 +14,7 @@ from multiverse_shared.tree import Block, Context
 from multiverse_worker.engines.llamacpp.cells import CellLedger, Use
 from multiverse_worker.engines.llamacpp.index import Hit, Holding, KeyIndex
 from multiverse_worker.engines.llamacpp.library import Library
+from multiverse_worker.tier.pieces import Piece
 
 IDLE_SHARE = 4  # idle cells may be 1 in so many: every query scans all used cells
 
@@ -29,24 +30,31 @@ class KvCache:
         self._library = library
         self.ledger = CellLedger(cells)
         self.sequences = sequences
-        self.root = KeyChain.root(namespace)
+        self._namespace = namespace
         self.idle_cap = cells // IDLE_SHARE
         self.evictions = 0
         self._free_sequences = list(range(sequences - 1, -1, -1))
         self._holdings: dict[int, Holding] = {}
-        self._index = KeyIndex(self.root)
+        self._index = KeyIndex()
         self._clock = itertools.count()
 
     def __iter__(self) -> Iterator[Holding]:
         return iter(self._holdings.values())
 
+    def root(self, salt: bytes) -> KeyChain:
+        """Where the contexts of a tenant begin: nobody finds those of another one."""
+        return KeyChain.root(self._namespace, salt)
+
     # -- life of a holding -----------------------------------------------------------------
 
-    def open(self, chain: KeyChain) -> Holding:
-        """A new empty holding with one pin. NoRoomError when no sequence can be had."""
+    def open(self, root: KeyChain, chain: KeyChain | None = None) -> Holding:
+        """A new empty holding with one pin, to go on from `chain` (the root, unless it is said).
+
+        NoRoomError when no sequence can be had.
+        """
         if not self._free_sequences and not self.evict_one():
             raise NoRoomError
-        holding = Holding(self._free_sequences.pop(), chain, pins=1)
+        holding = Holding(self._free_sequences.pop(), root, chain or root, pins=1)
         self.ledger.open(holding.sequence)
         self._holdings[holding.sequence] = holding
         self._touch(holding)
@@ -97,6 +105,26 @@ class KvCache:
             holding.chain = chain
             if not chain.pending:
                 self._index.add(holding, chain.end, chain.position)
+
+    def export(self, holding: Holding, piece: Piece) -> bytes:
+        """The KV of a piece that the holding has."""
+        return self._library.export(holding.sequence, piece.start, piece.stop)
+
+    def land(self, holding: Holding, piece: Piece, raw: bytes) -> bool:
+        """Put exported KV at the end of the holding; false when the library does not take it.
+
+        What the holding has of a text piece already is left out. A piece of a block changes no
+        name: the block is closed when all its pieces are there. Room is made before.
+        """
+        start = max(piece.start, holding.chain.position) if piece.ids else piece.start
+        if not self._library.land(raw, holding.sequence, piece, start):
+            return False
+        if piece.ids:
+            self.grow(holding, list(piece.ids[start - piece.start :]))
+            return True
+        for place in piece.places:
+            self.ledger.append(holding.sequence, place, 1)
+        return True
 
     def name(self, holding: Holding) -> bytes:
         """Give the present end of the holding its key."""
@@ -190,9 +218,10 @@ class KvCache:
             self.ledger.share(holding.sequence, other.sequence, start, stop) for other in others
         )
 
-    def longest(self, context: Context) -> Hit | None:
+    def longest(self, context: Context, root: KeyChain) -> Hit | None:
         """The longest resident part of `context` (normal form), from its beginning."""
-        return self._index.longest(context, self.root, self._holdings.values())
+        own = [holding for holding in self if holding.root == root]
+        return self._index.longest(context, root, own)
 
     # -- room --------------------------------------------------------------------------------
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import llama_cpp
 import numpy as np
@@ -43,11 +45,29 @@ from multiverse_worker.engines.llamacpp.library import (
     LibraryOptions,
     NoSlotError,
 )
+from multiverse_worker.engines.llamacpp.loader import Feed
 from multiverse_worker.engines.llamacpp.meter import Meter
+from multiverse_worker.engines.llamacpp.orders import Orders
+from multiverse_worker.engines.llamacpp.pace import Pace
 from multiverse_worker.engines.llamacpp.pressure import Pressure
+from multiverse_worker.engines.llamacpp.receiving import Receiving
 from multiverse_worker.engines.llamacpp.roster import Roster
+from multiverse_worker.engines.llamacpp.shipping import Prefixes, Shipping
+
+if TYPE_CHECKING:
+    from multiverse_worker.tier.tier import Tier
 
 FAILURES_IN_A_ROW = 2
+TIER_WAIT_S = 0.002  # commands wait so long
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """How KV goes in and out; see the settings of the tier. The engine closes the tier."""
+
+    tier: Tier | None = None
+    always: bool = False
+    prefixes: Prefixes = "reused"
 
 
 class LlamaCppEngine(Engine):
@@ -63,6 +83,7 @@ class LlamaCppEngine(Engine):
         clock: Callable[[], float] = time.monotonic,
         *,
         check: bool = False,
+        transfer: Transfer = Transfer(),
     ) -> None:
         self._library = Library(options)
         self._batch_tokens = options.batch_tokens
@@ -80,10 +101,15 @@ class LlamaCppEngine(Engine):
         )
         self.roster = Roster(clock)
         self._pressure = Pressure(self.roster, self.cache)
-        self._admission = Admission(self.roster, self.cache, self._pressure)
+        self._tier = transfer.tier
+        self._pace = Pace()
+        orders = Orders(transfer.tier, transfer.always)
+        self._admission = Admission(self.roster, self.cache, self._pressure, orders)
         self._check = check
         self._endings = Endings(self.roster, self.cache, self._pressure)
-        self._meter = Meter()
+        self._shipping = Shipping(transfer.tier, self.cache, self._pace, transfer.prefixes)
+        self._receiving = Receiving(orders, self.cache, self._pressure, self._endings, self._pace)
+        self._meter = Meter(orders)
         self._failed_in_a_row = 0
 
     # -- contract ----------------------------------------------------------------------------
@@ -101,7 +127,7 @@ class LlamaCppEngine(Engine):
             self._endings.refuse(start.branch, error)
             return
         fork = next_position(base) if base and start.block else None
-        self.roster.add(start, context, fork)
+        self.roster.add(start, context, self.cache.root(start.salt), fork)
 
     def abort(self, branch: BranchId) -> None:
         if running := self.roster.get(branch):
@@ -120,9 +146,13 @@ class LlamaCppEngine(Engine):
         begun = time.perf_counter()
         self.tick()
         self._admission.admit()
+        self._pace.begin(decoding=any(branch.decoding for branch in self.roster.admitted))
+        self._shipping.send()
         batch = self._compose()
         if batch:
             self._compute(batch)
+        elif self._tier and not self._endings.updates:  # all wait for the tier
+            self._tier.wait(TIER_WAIT_S)
         self._meter.stepped(batch, begun)
         if self._check:
             check_books(self.roster, self.cache)
@@ -145,6 +175,8 @@ class LlamaCppEngine(Engine):
         self.cache.drop_idle()
 
     def close(self) -> None:
+        if self._tier:
+            self._tier.close()
         self._library.close()
 
     def _base(self, start: Start) -> Context:
@@ -174,18 +206,26 @@ class LlamaCppEngine(Engine):
         """Give the branch something to compute; false if it ended, or waits for a sequence."""
         while branch.feed is None:
             if branch.feeds is None:
-                self._endings.finish(branch)
+                if self._shipping.ended(branch):
+                    self._endings.finish(branch)
+                return False
+            if branch.coming and not self._receiving.settled(branch):
                 return False
             try:
-                branch.feed = next(branch.feeds)
+                step = next(branch.feeds)
             except StopIteration:
                 self._endings.consume(branch)
                 self._meter.reused += branch.loaded.reused
                 branch.loaded_all()
-            else:
-                if branch.feed is None and not self._pressure.free_sequence(branch):
-                    self._endings.wait(branch)
-                    return False
+                self._shipping.loaded(branch)
+                continue
+            if isinstance(step, Feed):
+                branch.feed = step
+            elif step is not None:
+                branch.coming = step
+            elif not self._pressure.free_sequence(branch):
+                self._endings.wait(branch)
+                return False
         return True
 
     def _compute(self, batch: Batch) -> None:
@@ -228,6 +268,8 @@ class LlamaCppEngine(Engine):
         if self.observer:
             self.observer(branch.start.branch, feed.linear + feed.done, np.stack(rows))
         feed.done += size
+        if branch.decoding:
+            self._shipping.grown(branch)
         if feed.done < len(feed.ids):
             return
         branch.feed = None

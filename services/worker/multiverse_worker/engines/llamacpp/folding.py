@@ -41,7 +41,7 @@ class Folding:
     def _fold(self, parent: Lease[Holding], paths: list[Lease[Holding]]) -> bool:
         if len({path.held for path in paths}) < 2:
             return False
-        before = after(parent.context, self._cache.root)
+        before = after(parent.context, parent.held.root)
         paths = [path for path in paths if self._follows(path, before)]
         freed = False
         for path in paths[1:]:
@@ -58,4 +58,4 @@ class Folding:
     def _follows(self, path: Lease[Holding], before: KeyChain) -> bool:
         """Whether a lease is on a path behind exactly what `before` stands for."""
         prefix = until(path.context, before.position)
-        return prefix != path.context and after(prefix, self._cache.root) == before
+        return prefix != path.context and after(prefix, path.held.root) == before

@@ -18,6 +18,7 @@ class Holding:
     """A context whose KV is resident in one sequence."""
 
     sequence: int
+    root: KeyChain  # of the tenant whose context it is
     chain: KeyChain  # key and next position of all that is held
     ids: list[int] = field(default_factory=list)  # of the spine's texts
     positions: list[int] = field(default_factory=list)  # of the same tokens, ascending
@@ -40,8 +41,7 @@ class Hit:
 class KeyIndex:
     """Content key -> the holdings that have exactly that context in them, from their beginning."""
 
-    def __init__(self, root: KeyChain) -> None:
-        self._root = root
+    def __init__(self) -> None:
         self._holdings: dict[bytes, dict[int, Holding]] = {}
 
     def __len__(self) -> int:
@@ -74,14 +74,15 @@ class KeyIndex:
         return iter(self._holdings.get(key, {}).values())
 
     def longest(
-        self, context: Context, chain: KeyChain, resident: Collection[Holding]
+        self, context: Context, root: KeyChain, resident: Collection[Holding]
     ) -> Hit | None:
-        """The longest part of `context` (normal form), which continues `chain`, among `resident`.
+        """The longest part of `context` (normal form) among `resident`, all of one `root`.
 
         Named places are chunk borders, ends of runs and closed blocks; from the last named
         place on, token ids are compared.
         """
         best: tuple[KeyChain, int, int] | None = None
+        chain = root
         for number, part in enumerate(context):
             if isinstance(part, Text):
                 offset = 0
@@ -96,13 +97,14 @@ class KeyIndex:
                     best = (chain, number + 1, 0)
         if best is None and not resident:
             return None
-        chain, number, offset = best or (self._root, 0, 0)
+        chain, number, offset = best or (root, 0, 0)
         holders = self._holdings[chain.end].values() if best else resident
-        return self._extended(list(holders), chain, context, number, offset)
+        found = self._extended(list(holders), chain, context, number, offset)
+        return found if best or found.chain != root else None
 
     def _extended(
         self, holders: list[Holding], chain: KeyChain, context: Context, number: int, offset: int
-    ) -> Hit | None:
+    ) -> Hit:
         """Of `holders`, all of which have `chain`, the one that goes on longest as `context`."""
         if number < len(context) and isinstance(context[number], Text):
             text = context[number]
@@ -113,8 +115,6 @@ class KeyIndex:
         lengths = [_common(holding, chain.position, rest) for holding in holders]
         best = max(range(len(holders)), key=lambda index: (lengths[index], holders[index].used))
         length = lengths[best]
-        if length == 0 and chain == self._root:
-            return None
         links = chain.text(rest[:length])
         return Hit(holders[best], links[-1] if links else chain, number, offset + length)
 

@@ -16,6 +16,7 @@ import numpy as np
 from multiverse_shared.errors import InvalidModel
 from multiverse_worker.contract import Logits
 from multiverse_worker.engines.llamacpp.model import load_model
+from multiverse_worker.tier.pieces import Piece
 
 MAX_SEQUENCES = 256  # the library's own limit
 _KV_TYPES = {"f32": 0, "f16": 1}
@@ -33,6 +34,7 @@ class LibraryOptions:
     threads: int = 1
     kv_type: str = "f16"
     flash_attention: bool = True
+    transfers: bool = False  # KV goes in and out: takes one more sequence
 
 
 class NoSlotError(Exception):
@@ -50,8 +52,9 @@ class Library:
     """One loaded model with one unified KV pool shared by all sequences."""
 
     def __init__(self, options: LibraryOptions) -> None:
-        if not 1 <= options.sequences <= MAX_SEQUENCES:
-            raise InvalidModel(f"sequences must be 1 to {MAX_SEQUENCES}", field="sequences")
+        most = MAX_SEQUENCES - options.transfers
+        if not 1 <= options.sequences <= most:
+            raise InvalidModel(f"sequences must be 1 to {most}", field="sequences")
         if options.batch_tokens < options.sequences:
             raise InvalidModel(
                 f"batch_tokens must be at least the number of sequences ({options.sequences})",
@@ -69,6 +72,7 @@ class Library:
         self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(vocabulary))
         self.trained_context = int(llama_cpp.llama_model_n_ctx_train(self._model))
         self._batch = _Batch(options.batch_tokens)
+        self._spare = options.sequences  # the sequence of what comes in or goes out
 
     def compute(
         self, ids: list[int], positions: list[int], sequences: list[int], wanted: list[bool]
@@ -100,6 +104,36 @@ class Library:
         """Let `target` see the cells of `source` at positions [start, stop): metadata only."""
         llama_cpp.llama_memory_seq_cp(self._memory, source, target, start, stop)
 
+    def export(self, sequence: int, start: int, stop: int) -> bytes:
+        """The KV of the cells of a sequence at positions [start, stop)."""
+        self.copy(sequence, self._spare, start, stop)
+        try:
+            size = llama_cpp.llama_state_seq_get_size(self._context, self._spare)
+            buffer = np.empty(size, np.uint8)
+            pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+            written = llama_cpp.llama_state_seq_get_data(self._context, pointer, size, self._spare)
+            return buffer[:written].tobytes()
+        finally:
+            self.remove(self._spare)
+
+    def land(self, raw: bytes, sequence: int, piece: Piece, start: int) -> bool:
+        """Let a sequence see the cells of exported KV from position `start` on.
+
+        False, and nothing has changed, when the library does not take it, or when it is not
+        what the piece says.
+        """
+        buffer = np.frombuffer(raw, np.uint8)
+        pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        memory, spare = self._memory, self._spare
+        if not llama_cpp.llama_state_seq_set_data(self._context, pointer, len(raw), spare):
+            return False
+        first = llama_cpp.llama_memory_seq_pos_min(memory, spare)
+        taken = (first, self.last_position(spare)) == (piece.places[0], piece.places[-1])
+        if taken:
+            self.copy(spare, sequence, start, piece.stop)
+        self.remove(spare)
+        return taken
+
     def remove(self, sequence: int) -> None:
         """Forget a sequence; its cells are free when no other sequence has them."""
         llama_cpp.llama_memory_seq_rm(self._memory, sequence, -1, -1)
@@ -118,7 +152,7 @@ def _parameters(options: LibraryOptions) -> Any:
     parameters.n_ctx = options.kv_cells
     parameters.n_batch = options.batch_tokens
     parameters.n_ubatch = options.batch_tokens
-    parameters.n_seq_max = options.sequences
+    parameters.n_seq_max = options.sequences + options.transfers
     parameters.n_threads = options.threads
     parameters.n_threads_batch = options.threads
     parameters.kv_unified = True

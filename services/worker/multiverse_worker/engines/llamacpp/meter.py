@@ -7,6 +7,7 @@ import time
 from multiverse_worker.contract import Load, Totals
 from multiverse_worker.engines.llamacpp.admission import Batch
 from multiverse_worker.engines.llamacpp.cache import KvCache
+from multiverse_worker.engines.llamacpp.orders import Orders
 from multiverse_worker.engines.llamacpp.pressure import Pressure
 from multiverse_worker.engines.llamacpp.roster import Roster
 from multiverse_worker.step_meter import StepMeter
@@ -15,8 +16,10 @@ from multiverse_worker.step_meter import StepMeter
 class Meter:
     """One per engine."""
 
-    def __init__(self) -> None:
+    def __init__(self, orders: Orders) -> None:
         self.failed_steps = 0
+        self._tier = orders.counts
+        self._computing = orders.computing
         self.reused = 0
         self._steps = self._decoded = self._prefilled = 0
         self._step_tokens, self._step_s = 0, 0.0
@@ -40,6 +43,8 @@ class Meter:
         self._step_s = time.perf_counter() - begun
         if batch and self._only_decodes:
             self._sizes.saw(len(batch), self._step_s)
+        elif batch:
+            self._computing.add(self._step_tokens, self._step_s)
 
     def load(self, roster: Roster, cache: KvCache, pressure: Pressure) -> Load:
         running = len(roster.admitted)
@@ -65,5 +70,6 @@ class Meter:
                 revocations=pressure.revocations,
                 preemptions=pressure.preemptions,
                 failed_steps=self.failed_steps,
+                tier=self._tier.totals,
             ),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 
+from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Context
 from multiverse_worker.contract import BranchId, RequestId, Start
 from multiverse_worker.engines.llamacpp.branch import Branch
@@ -41,10 +42,10 @@ class Roster:
     def get(self, branch: BranchId) -> Branch | None:
         return self._branches.get(branch)
 
-    def add(self, start: Start, context: Context, fork: int | None) -> None:
+    def add(self, start: Start, context: Context, root: KeyChain, fork: int | None) -> None:
         self._arrivals += 1
         age = self._ages.setdefault(start.owner, self._arrivals)
-        branch = Branch(start, context, (age, self._arrivals), fork)
+        branch = Branch(start, context, (age, self._arrivals), root, fork)
         self._branches[start.branch] = branch
         insort(self._by_age, branch, key=_order)
 
