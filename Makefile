@@ -67,6 +67,10 @@ CHAOS_SEED ?= 1
 CHAOS_ENGINE ?= sim
 PROMPT_TOKENS ?= 8192
 PATHS ?= 8
+TIER_WORKERS ?= 3
+TIER_PROMPTS ?= 50
+TIER_BLOCKS ?= 100000
+FANOUT_ARGS ?=
 USERS ?= 300
 LOAD_SECONDS ?= 300
 WORKERS ?= 2
@@ -80,12 +84,10 @@ SIM_ARGS ?=
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-CHART_ARGUMENTS ?=
-
-.PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang
+CHART_ARGUMENTS ?= .PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
 
 help: ## show this
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 setup: ## install what serving needs into .venv (no torch)
 	@scripts/setup.sh serve
@@ -234,3 +236,17 @@ bench-attention: setup-all ## mask and positions against a dense float mask, and
 train-smollm2: setup-all ## train SmolLM2-135M in parallel and as a twin, on the CPU: losses, and tags of the served model (STEPS, WORK_SMOLLM2; SmolLM2 is fetched)
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.train_smollm2 --out $(WORK_SMOLLM2) --steps $(STEPS)
+
+e2e-tier: setup-all ## paths spread over workers and joined through Redis, whatever happens to it: same tokens (TIER_WORKERS, TIER_PROMPTS, SEED)
+	@$(BIN)/python -m tests.e2e.tier.run --model $(MODEL) --workers $(TIER_WORKERS) --prompts $(TIER_PROMPTS) --seed $(SEED)
+
+bench-fanout: setup-all ## long paths on two workers of one thread against one, and when fetching beats computing (FANOUT_ARGS; SmolLM2 is fetched)
+	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
+	@$(BIN)/python -m tests.bench.fanout --model build/smollm2 $(FANOUT_ARGS)
+
+bench-tier-cap: setup-all ## memory of Redis while TIER_BLOCKS blocks go through the tier (SEED)
+	@$(BIN)/python -m tests.bench.tier_cap --blocks $(TIER_BLOCKS) --seed $(SEED)
+
+test-mooncake: setup-all ## the Mooncake backend against a real master (needs libibverbs1 and libnuma1; 46 MB are fetched)
+	@scripts/setup.sh mooncake
+	.venv-mooncake/bin/python -m pytest tests/mooncake

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts Multiverse into .venv: `setup.sh serve` what serving needs, `setup.sh all` also what
 # tests and training need (torch). `setup.sh clients` puts what tests/e2e/clients need beside that
-# into .venv-clients, which sees .venv. Quick when nothing has changed.
+# into .venv-clients, which sees .venv; `setup.sh mooncake` Mooncake's client into .venv-mooncake.
+# Quick when nothing has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-serve}
@@ -10,7 +11,7 @@ python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   { echo "Multiverse needs Python 3.11 or newer; set PYTHON to one" >&2; exit 1; }
 
-packages=(-e protos -e shared -e 'services/worker[llamacpp]' -e services/router)
+packages=(-e protos -e shared -e 'services/worker[llamacpp,tier]' -e services/router)
 packages+=(-e 'clients/python[grpc]' -e cli)
 [ "$what" = all ] && packages+=(-e 'trainer[eval]' -r requirements-dev.txt
   -e 'services/curator[gemini,independence,openai,parquet]')
@@ -19,6 +20,10 @@ if [ "$what" = clients ]; then
   "$0" all
   venv=.venv-clients
   packages=(-r requirements-clients.txt)
+elif [ "$what" = mooncake ]; then
+  "$0" all
+  venv=.venv-mooncake
+  packages=(-r requirements-mooncake.txt)
 else
   venv=.venv
 fi

@@ -7,7 +7,7 @@ import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,19 +22,20 @@ LENT_BYTES = 64 << 20
 START_WITHIN_S = 30.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def master() -> Iterator[str]:
     """Address of a running master."""
     port = free_port()
     program = Path(sys.executable).parent / "mooncake_master"
-    options = [f"-rpc_port={port}", f"-metrics_port={free_port()}", "-default_kv_lease_ttl=1"]
+    options = [f"-rpc_port={port}", f"-metrics_port={free_port()}"]
     with subprocess.Popen([program, *options], stderr=subprocess.DEVNULL) as process:
         yield f"127.0.0.1:{port}"
         process.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def store(master: str) -> Store:
+    """Empty: what was read lately can't be removed."""
     deadline = time.monotonic() + START_WITHIN_S
     while True:
         try:
@@ -45,9 +46,10 @@ def store(master: str) -> Store:
 
 
 @pytest.fixture
-def backend(store: Store) -> MooncakeBackend:
-    store.remove_all()  # type: ignore[attr-defined]
-    return MooncakeBackend(store)
+async def backend(store: Store) -> AsyncIterator[MooncakeBackend]:
+    opened = MooncakeBackend(store)
+    yield opened
+    await opened.close()
 
 
 class TestMooncake(BackendConformance):

@@ -21,7 +21,7 @@ from multiverse_router.fleet.worker import Home, Worker
 from multiverse_router.observer import NOBODY, JoinSource, Observer, Place
 from multiverse_router.placement.view import Progress
 from multiverse_router.request import AnswerRequest
-from multiverse_router.wire import sampling_message, start_message
+from multiverse_router.wire import salt_of, sampling_message, start_message
 from multiverse_shared.effects import StartBranch
 from multiverse_shared.errors import (
     CapacityExceeded,
@@ -300,6 +300,8 @@ class Branches:
             consumes=self._held.consumed(start, worker),
             script=rest.script,
             traceparent=self._observer.traceparent(start.path),
+            salt=salt_of(self._request.tenant),
+            ship_from=self._held.ships_from(start, worker),
         )
         self._begun = True
         if start.path == "0" or self._home.worker is None:

@@ -18,7 +18,7 @@ from multiverse_router.logprobs import Logprobs, TokenLogprob
 from multiverse_router.model import ServedModel
 from multiverse_router.placement.view import Progress
 from multiverse_router.request import AnswerRequest
-from multiverse_router.wire import context_message
+from multiverse_router.wire import context_message, salt_of
 from multiverse_shared.errors import DeadlineExceeded, WorkerUnavailable, error_from_grpc
 from multiverse_shared.tree import Text, linearise
 
@@ -56,6 +56,7 @@ async def _said(
         start = pb.Start(
             branch=new_branch(),
             request=f"{request.id}-prompt",
+            salt=salt_of(request.tenant),
             context=context_message((Text((ids[0],)),)),
             sampling=pb.Sampling(
                 stream="prompt", logprobs=True, top_logprobs=request.sampling.top_logprobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.request import SamplingOptions
@@ -75,6 +76,11 @@ def _item(message: pb.Item) -> Item:
     return Block(paths, rule, True, block.path_offset, block.join_offset)
 
 
+def salt_of(tenant: str) -> bytes:
+    """Keeps what workers cache for a tenant apart; the same on every router, empty for nobody."""
+    return blake2b(tenant.encode(), digest_size=16, person=b"tenant").digest() if tenant else b""
+
+
 def start_message(
     start: StartBranch,
     *,
@@ -87,6 +93,8 @@ def start_message(
     consumes: list[str],
     script: Sequence[int] = (),
     traceparent: str = "",
+    salt: bytes = b"",
+    ship_from: int | None = None,
 ) -> pb.Start:
     """The command that starts `start`, whose first `base_items` items `base_key` stands for.
 
@@ -105,4 +113,6 @@ def start_message(
         consumes=consumes,
         script=script,
         traceparent=traceparent,
+        salt=salt,
+        ship_from=ship_from,
     )

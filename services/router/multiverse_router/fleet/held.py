@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.fleet.worker import Worker
 from multiverse_shared.effects import StartBranch
+from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Context
 
 
@@ -64,6 +65,13 @@ class Held:
         if ended is None or not ended.held or ended.worker is not worker:
             return None
         return ended.number
+
+    def ships_from(self, start: StartBranch, worker: Worker) -> int | None:
+        """Position from which `start` sends its KV to the tier, when it is joined elsewhere."""
+        home = self._ended.get(start.block) if start.block else None
+        if home is None or home.context is None or home.worker is worker:
+            return None
+        return next_position(home.context)
 
     def consumed(self, start: StartBranch, worker: Worker) -> list[str]:
         """Leases that end when `start` holds its context; those of other workers end now."""

@@ -90,7 +90,8 @@ def load(
             if arrives:
                 loaded.reused += count((step,))
             else:
-                yield from _block(cache, orders, holding, step, loaded, linear, outer)
+                known = bool(cut)  # what did not come as a whole was counted
+                yield from _block(cache, orders, holding, step, loaded, linear, outer, not known)
             linear += count((step,))
     finally:
         if order:
@@ -132,7 +133,7 @@ def _text(
         landing = Landing(holding, piece, arrival.answer)
         yield landing
         if landing.landed:
-            orders.landed(order, piece)
+            orders.landed(piece)
             loaded.reused += end - first
             have = end
         else:
@@ -155,23 +156,26 @@ def _windows(
 
     It lands in a sequence of its own first: what has landed by then can't be taken back.
     """
-    apart = yield from _open(cache, holding)
+    apart = yield from _open(cache, holding.root, holding.root)
     loaded.apart.append(apart)
     try:
-        for piece in cut:
+        for number, piece in enumerate(cut):
             arrival = Arrival(order, piece)
             yield arrival
-            if not isinstance(arrival.answer, bytes):
+            if isinstance(arrival.answer, Cause):
+                orders.spoilt(order, cut, number, arrival.answer)
                 return False
+            assert arrival.answer is not None
             landing = Landing(apart, piece, arrival.answer)
             yield landing
             if not landing.landed:
                 orders.missed(order, piece, Cause.REFUSED)
+                orders.spoilt(order, cut, number, Cause.REFUSED)
                 return False
         cache.name(holding)
         cache.join(holding, apart, cut[-1].stop)
         for piece in cut:
-            orders.landed(order, piece)
+            orders.landed(piece)
     finally:
         loaded.apart.remove(apart)
         cache.discard(apart)
@@ -187,12 +191,14 @@ def _block(
     loaded: Loaded,
     linear: int,
     outer: tuple[Holding, ...],
+    again: bool,
 ) -> Feeds:
     """Join every path of a closed block into the holding.
 
     A sequence can't hold a cell twice, so a path is joined as it is only if it shares no cell
     with what is joined already: paths that begin with the same tokens may have been loaded
-    from one another. All paths that are not resident are asked for at once.
+    from one another. All paths that are not resident are asked for at once; `again`: what of
+    them does not come is counted as computed again.
     """
     cache.name(holding)
     inside = (*outer, holding)
@@ -200,7 +206,7 @@ def _block(
     ends = [after(path, holding.chain) for path in block.paths]
     joined = _join_folded(cache, holding, ends, inside)
     coming = {
-        number: orders.order(_cut(path, holding.chain), again=True)
+        number: orders.order(_cut(path, holding.chain), again=again)
         for number, (path, end) in enumerate(zip(block.paths, ends, strict=True))
         if path and end.end not in joined and not cache.find(end.end, inside, start, end.position)
     }
@@ -216,7 +222,7 @@ def _block(
                 cache.join(holding, resident, end.position)
                 loaded.reused += count(path)
             elif path:
-                apart = yield from _open(cache, holding)
+                apart = yield from _open(cache, holding.root, holding.chain)
                 loaded.apart.append(apart)
                 try:
                     cache.fork(holding, apart)
@@ -255,10 +261,10 @@ def _join_folded(
     return set(folded.folded)
 
 
-def _open(cache: KvCache, before: Holding) -> Generator[None, None, Holding]:
+def _open(cache: KvCache, root: KeyChain, chain: KeyChain) -> Generator[None, None, Holding]:
     while True:
         try:
-            return cache.open(before.root, before.chain)
+            return cache.open(root, chain)
         except NoRoomError:
             yield None
 

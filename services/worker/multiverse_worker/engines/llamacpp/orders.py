@@ -53,7 +53,8 @@ class Order:
     begun: float
     left: int  # pieces not yet known of
     failed: bool = False
-    landed: int = 0  # tokens
+    late: bool = False
+    came: bool = False  # something was carried
 
     def drop(self) -> None:
         self.fetch.drop()
@@ -97,27 +98,38 @@ class Orders:
         arrival.answer = answer = order.fetch.take(piece.name)
         if isinstance(answer, Cause):
             self.missed(order, piece, answer)
+        else:
+            order.came = True
         order.left -= 1
         if not order.left:
             self._complete(order)
         return True
 
-    def landed(self, order: Order, piece: Piece) -> None:
+    def landed(self, piece: Piece) -> None:
         """The piece is part of a context now."""
-        order.landed += len(piece.places)
         self.counts.fetched_blocks += 1
         self.counts.fetched_tokens += len(piece.places)
 
     def missed(self, order: Order, piece: Piece, cause: Cause) -> None:
         """The piece did not come, or could not be used."""
         order.failed = True
+        order.late |= cause is Cause.SLOW
         if order.again:
             self.counts.recompute(cause, len(piece.places))
+
+    def spoilt(self, order: Order, cut: Sequence[Piece], number: int, cause: Cause) -> None:
+        """Piece `number` of a block did not come: all others are of no use."""
+        rest = cut[number + 1 :]
+        for piece in (*cut[:number], *rest):
+            self.missed(order, piece, cause)
+        order.left -= len(rest)
+        if rest and not order.left:
+            self._complete(order)
 
     def _complete(self, order: Order) -> None:
         seconds = self.clock() - order.begun
         self.counts.fetch_s += seconds
-        if order.failed and not order.landed:
+        if not order.came and not order.late:
             return  # nothing was carried: that says nothing about carrying
         self.fetching.add(order.tokens, seconds)
         computing = self.computing.at(order.tokens)

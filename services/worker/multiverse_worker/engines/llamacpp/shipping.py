@@ -46,8 +46,9 @@ class Shipping:
 
     def loaded(self, branch: Branch) -> None:
         """The context of the branch is resident: its prompt may be of use to others."""
-        first = branch.context[0]
-        if self._prefixes == "never" or branch.start.block or not isinstance(first, Text):
+        start, first = branch.start, branch.context[0]
+        begins = not (start.block or start.base_key or start.consumes)  # a request
+        if self._prefixes == "never" or not begins or not isinstance(first, Text):
             return
         reaches = branch.loaded.reused if self._prefixes == "reused" else len(first.ids)
         cut = pieces((first,), branch.root)

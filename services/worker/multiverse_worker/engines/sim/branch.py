@@ -69,7 +69,7 @@ class Branch:
         """Begin to load; after a preemption, with all that was drawn."""
         self.holding = Holding(pool)
         draws = self.ending is None and self.start.max_tokens > 0
-        root = self.holding.pin(pool.root)
+        root = self.holding.pin(pool.root_of(self.start.salt))
         self.feeds = load(self.holding, root, 0, self.final_context, draws=draws)
 
     def advance(self) -> None:

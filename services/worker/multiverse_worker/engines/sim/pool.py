@@ -58,10 +58,22 @@ class KvPool:
     def __init__(self, cells: int, namespace: str) -> None:
         self.cells = cells
         self.free = cells
+        self._namespace = namespace
         self.root = Segment(None, 0, (), KeyChain.root(namespace), holders=1)
+        self._salted: dict[bytes, Segment] = {}  # roots of tenants
         self._joins: dict[bytes, Segment] = {}
         self._growths: set[Growth] = set()
         self._idle: OrderedDict[Segment, None] = OrderedDict()
+
+    def root_of(self, salt: bytes) -> Segment:
+        """Where the contexts of a tenant begin: nobody finds those of another one."""
+        if not salt:
+            return self.root
+        root = self._salted.get(salt)
+        if root is None:
+            chain = KeyChain.root(self._namespace, salt)
+            root = self._salted[salt] = Segment(None, 0, (), chain, holders=1)
+        return root
 
     # -- pins ----------------------------------------------------------------------------------
 
@@ -195,7 +207,7 @@ class KvPool:
     def _tree(self) -> set[Segment]:
         """All segments that can be found."""
         found: set[Segment] = set()
-        left = [self.root, *self._joins.values()]
+        left = [self.root, *self._salted.values(), *self._joins.values()]
         while left:
             segment = left.pop()
             found.add(segment)
