@@ -18,7 +18,7 @@ COPY shared shared
 COPY services/worker services/worker
 RUN python3 -m venv /opt/multiverse \
     && CMAKE_ARGS="${CMAKE_ARGS}" /opt/multiverse/bin/pip install --constraint constraints.txt \
-       ./protos ./shared './services/worker[fetch,llamacpp,tracing]' \
+       ./protos ./shared './services/worker[fetch,llamacpp,tier,tracing]' \
     && /opt/multiverse/bin/pip uninstall --yes pip setuptools
 
 FROM ${BASE}
