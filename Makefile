@@ -84,7 +84,9 @@ SIM_ARGS ?=
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
 
-CHART_ARGUMENTS ?= .PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
+CHART_ARGUMENTS ?=
+
+.PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
