@@ -184,7 +184,7 @@ async def test_requests_of_a_minute_are_counted_and_who_waits_is_told_how_long()
             assert (await answer).status == 200
         refused = await ask(served, asked)
         assert refused.status == 429
-        assert 20 < int(refused.headers["retry-after"]) <= 30
+        assert 1 <= int(refused.headers["retry-after"]) <= 30
 
 
 async def test_an_answer_knows_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
