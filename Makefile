@@ -197,6 +197,9 @@ bench-router: setup-all ## what the router adds to streams and costs, beside a R
 	@[ -x build/gateway/bin/smg ] || { $(PYTHON) -m venv build/gateway && build/gateway/bin/pip install --quiet --disable-pip-version-check --only-binary :all: smg==$(SMG); } || echo "no gateway: measured without one" >&2
 	@$(BIN)/python -m tests.bench.router --model $(MODEL) --streams $(STREAMS) --rate $(RATE) --seconds $(SECONDS) --rounds $(ROUNDS)
 
+reference: setup-all ## the API reference, from OpenAPI and the .proto files, into build/reference
+	@$(BIN)/python scripts/reference.py
+
 loadtest: setup-all ## users of all kinds against a router and simulator workers (USERS, LOAD_SECONDS, WORKERS, LOAD_ARGS such as --url; THRESHOLDS): build/loadtest.html
 	@mkdir -p build
 	@$(BIN)/python -m loadtest --model $(MODEL) --users $(USERS) --seconds $(LOAD_SECONDS) --workers $(WORKERS) --thresholds $(THRESHOLDS) --report build/loadtest.html --json build/loadtest.json $(LOAD_ARGS)

@@ -30,7 +30,6 @@ from loadtest.thresholds import broken, read_thresholds
 from loadtest.users import USERS
 from loadtest.users.base import GRPC, PAUSE
 
-HERE = Path(__file__).parent
 DOWN_S = 3.0  # that a killed worker stays away
 
 
@@ -48,7 +47,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--first-token-target", type=float, default=2.0, help="seconds")
     parser.add_argument("--token-target", type=float, default=0.2, help="of the longest chain")
     parser.add_argument("--kinds", nargs="+", choices=[kind.__name__ for kind in USERS])
-    parser.add_argument("--thresholds", type=Path, default=HERE / "thresholds.json")
+    parser.add_argument("--thresholds", type=Path, help="file of bounds; none if left out")
     parser.add_argument("--report", type=Path, help="HTML page to write")
     parser.add_argument("--json", type=Path, help="file for the figures, too")
     options = parser.parse_args()
@@ -78,7 +77,7 @@ def series(url: str) -> int | None:
 
 def load(options: argparse.Namespace) -> tuple[dict[str, Any], int]:
     """The figures, and the exit status."""
-    thresholds = read_thresholds(options.thresholds)
+    thresholds = read_thresholds(options.thresholds) if options.thresholds else {}
     kinds = [kind for kind in USERS if kind.__name__ in (options.kinds or [kind.__name__])]
     target = Target(options.first_token_target, options.token_target)
     with loaded(options) as stack:
