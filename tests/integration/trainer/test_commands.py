@@ -14,7 +14,7 @@ from multiverse_shared.errors import InvalidRequest
 from tests.unit.trainer.rows import TINY, generated, write_rows
 
 # What transformers and its Trainer warn of is theirs.
-pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]
 
 
 def multiverse(*arguments: str) -> Result:

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import nn
 from transformers import TrainingArguments, set_seed
 
 from multiverse_shared.errors import InvalidRequest, MultiverseError
@@ -190,10 +189,12 @@ def _finish(trainer: MultiverseTrainer, settings: TrainSettings, plan: Plan) -> 
     if not trainer.is_world_process_zero():
         return
     shutil.rmtree(unfinished, ignore_errors=True)
-    model: nn.Module = trainer.accelerator.unwrap_model(trainer.model)
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
     if settings.lora_rank:
         model = model.merge_and_unload()
         state = model.state_dict()
+    for copy in model.all_tied_weights_keys:  # gathered shards hold them twice
+        state.pop(copy, None)
     model.save_pretrained(unfinished, state_dict=state)
     plan.vocabulary.write(unfinished, settings.prompt_suffix)
     shutil.rmtree(target, ignore_errors=True)

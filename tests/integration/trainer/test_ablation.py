@@ -1,0 +1,50 @@
+"""The small trainings that leave one thing out, from random weights to a checked model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from multiverse_trainer.tiny.ablation import check, train
+from tests.unit.trainer.rows import TINY
+
+# What transformers and its Trainer warn of is theirs.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]
+RENDERINGS = ("parallel", "sequential")
+
+
+@pytest.mark.parametrize(
+    ("name", "layouts", "families"),
+    [
+        ("published", ["leak", "served", "drift"], {"eval", "test", "nested"}),
+        ("half-twin", ["served"], {"eval", "test"}),
+    ],
+)
+def test_a_training_is_made_and_checked_on_every_family(
+    name: str,
+    layouts: list[str],
+    families: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MULTIVERSE_TRAIN_MAX_STEPS", "1")
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", "")  # the run sets it
+    model = train(name, tmp_path, 24, 0)
+    rows = [json.loads(line) for line in (tmp_path / "tasks.jsonl").read_text("utf-8").splitlines()]
+    assert {row["provenance"]["source"].partition("/")[2] for row in rows} == families
+    found = check(name, model, 12)
+    assert list(found) == layouts
+    due = {f"{f}/{r}" for f in ("eval", "test", "nested") for r in RENDERINGS} | set(RENDERINGS)
+    assert all(set(scores) == due for scores in found.values())
+    assert train(name, tmp_path, 24, 0) == model  # nothing is left to do
+
+
+def test_the_published_model_knows_its_tasks_as_served_and_a_layout_moves_parallel_ones_only() -> (
+    None
+):
+    found = check("ours", TINY, 24)
+    assert list(found) == ["served", "drift"]
+    assert found["served"]["parallel"] >= 0.9
+    assert found["drift"]["sequential"] == found["served"]["sequential"]
