@@ -41,9 +41,7 @@ def test_a_training_is_made_and_checked_on_every_family(
     assert train(name, tmp_path, 24, 0) == model  # nothing is left to do
 
 
-def test_the_published_model_knows_its_tasks_as_served_and_a_layout_moves_parallel_ones_only() -> (
-    None
-):
+def test_drifting_positions_touch_parallel_tasks_only() -> None:
     found = check("ours", TINY, 24)
     assert list(found) == ["served", "drift"]
     assert found["served"]["parallel"] >= 0.9
