@@ -99,6 +99,8 @@ class WorkerSettings(SimSettings, TierSettings, BaseSettings):
 
     @model_validator(mode="after")
     def _within_the_engine(self) -> Self:
+        if self.tier_url and self.engine != "llamacpp":
+            raise ValueError("tier_url needs engine llamacpp: no other one sends or takes KV yet")
         most = 255 if self.tier_url else 256
         if self.engine == "llamacpp" and self.sequences > most:
             raise ValueError(f"sequences must be at most {most} with engine llamacpp")

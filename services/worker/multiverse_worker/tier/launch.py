@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.tier.backend import Backend
-from multiverse_worker.tier.block import BlockForm
-from multiverse_worker.tier.client import ClientOptions
 from multiverse_worker.tier.settings import TierSettings
-from multiverse_worker.tier.tier import Tier
+
+if TYPE_CHECKING:
+    from multiverse_worker.tier.tier import Tier
 
 
 def launch_tier(settings: TierSettings) -> Tier | None:
@@ -17,9 +19,14 @@ def launch_tier(settings: TierSettings) -> Tier | None:
     """
     if not settings.tier_url:
         return None
-    form = BlockForm(settings.tier_zstd_level, settings.tier_secret.get_secret_value().encode())
-    options = ClientOptions(settings.tier_timeout_s, settings.tier_in_flight_mib << 20)
-    try:
+    try:  # its packages are an extra
+        from multiverse_worker.tier.block import BlockForm
+        from multiverse_worker.tier.client import ClientOptions
+        from multiverse_worker.tier.tier import Tier
+
+        secret = settings.tier_secret.get_secret_value().encode()
+        form = BlockForm(settings.tier_zstd_level, secret)
+        options = ClientOptions(settings.tier_timeout_s, settings.tier_in_flight_mib << 20)
         return Tier(lambda: _backend(settings), form, options)
     except ModuleNotFoundError as error:
         raise InvalidRequest(

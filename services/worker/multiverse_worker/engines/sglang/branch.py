@@ -114,7 +114,7 @@ class Branch:
         last = now[-1]
         decodes = self.ending is None and self.start.max_tokens > 0
         before = now[:-1] if decodes else now
-        node, at = yield from self._load(tree, tree.root, 0, before, 0)
+        node, at = yield from self._load(tree, tree.tenant(self.start.salt), 0, before, 0)
         if decodes:
             assert isinstance(last, Text)
             at = last.start if last.start is not None else at

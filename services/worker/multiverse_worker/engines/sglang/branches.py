@@ -54,7 +54,6 @@ class Branches:
         self._row_tokens = row_tokens
         self._submit = submit
         self._withdraw = withdraw
-        self._root = KeyChain.root(info.namespace)
         self.roster = Roster(tree)
         self.pressure = Pressure(self.roster, self._unload)
         self._computed: list[tuple[Stage, Node]] = []
@@ -171,7 +170,7 @@ class Branches:
         start, ending, node = branch.start, branch.ending, branch.pins[-1]
         assert ending is not None
         context = normalise(branch.final_context)
-        key = after(context, self._root).end
+        key = after(context, KeyChain.root(self.info.namespace, start.salt)).end
         self.tree.lock(node, lease=True)
         lease = self.roster.leases.grant(node, start, key, context)
         self._forget(branch)

@@ -20,6 +20,7 @@ class Node:
         "end",
         "ids",
         "joins",
+        "key",
         "leases",
         "length",
         "locks",
@@ -44,6 +45,7 @@ class Node:
         ids: Ids = (),
         slots: torch.Tensor = NO_SLOTS,
         paths: tuple[Node, ...] = (),
+        key: tuple[int, ...] = (),
     ) -> None:
         self.number = number
         self.parent = parent
@@ -53,6 +55,7 @@ class Node:
         self.ids = ids
         self.slots = slots  # [tokens]
         self.paths = paths  # of a join: where the paths end
+        self.key = key  # under which a node without tokens hangs
         self.texts: dict[tuple[int, int], Node] = {}  # by position and id of the first token
         self.joins: dict[tuple[int, ...], Node] = {}  # by end position and numbers of the paths
         self.uses = 0  # joins that have this node among their paths

@@ -15,6 +15,8 @@ import torch
 from multiverse_worker.contract import Ids
 from multiverse_worker.engines.sglang.kv_node import NO_SLOTS, Node, join_key
 
+_TENANT = -1  # no node has this number
+
 
 class KvTree:
     """All slots that no running request owns: idle ones, leased ones, and ones in use."""
@@ -104,12 +106,22 @@ class KvTree:
 
     def join(self, fork: Node, paths: tuple[Node, ...], end: int) -> Node:
         """The context behind a closed block that opens at `fork`; `end` is the next position."""
-        key = join_key(paths, end)
-        node = fork.joins.get(key)
+        return self._empty(fork, join_key(paths, end), end, paths)
+
+    def tenant(self, salt: bytes) -> Node:
+        """Where the contexts of a tenant begin: nobody finds those of another one."""
+        if not salt:
+            return self.root
+        return self._empty(self.root, (0, _TENANT, int.from_bytes(salt, "big")), 0, ())
+
+    def _empty(self, above: Node, key: tuple[int, ...], end: int, paths: tuple[Node, ...]) -> Node:
+        """The node without tokens that hangs under `key`."""
+        node = above.joins.get(key)
         if node is None:
-            length = fork.length + sum(path.length - fork.length for path in paths)
-            node = Node(next(self._numbers), fork, start=end, end=end, length=length, paths=paths)
-            fork.joins[key] = node
+            length = above.length + sum(path.length - above.length for path in paths)
+            number = next(self._numbers)
+            node = Node(number, above, start=end, end=end, length=length, paths=paths, key=key)
+            above.joins[key] = node
             for path in paths:
                 path.uses += 1
             self._add(node)
@@ -182,7 +194,7 @@ class KvTree:
         parent = node.parent
         assert parent is not None
         if not node.ids:
-            del parent.joins[join_key(node.paths, node.end)]
+            del parent.joins[node.key]
         else:
             del parent.texts[node.start, node.ids[0]]
         self._nodes.discard(node)
