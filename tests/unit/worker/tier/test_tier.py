@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from multiverse_shared.errors import InvalidRequest
+from multiverse_worker.settings import WorkerSettings
 from multiverse_worker.tier.block import BlockForm
 from multiverse_worker.tier.client import ClientOptions
 from multiverse_worker.tier.counts import Cause
@@ -118,3 +120,8 @@ def test_a_tier_that_is_not_there_does_no_harm() -> None:
     assert tier is not None
     assert arrived(tier, tier.fetch([NAME])) is Cause.BROKEN
     tier.close()
+
+
+def test_an_engine_that_can_not_send_its_kv_refuses_a_tier() -> None:
+    with pytest.raises(ValidationError, match="tier_url needs engine llamacpp"):
+        WorkerSettings(model=Path("none"), engine="sim", tier_url="redis://somewhere")
