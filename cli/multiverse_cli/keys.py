@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from multiverse_router.keys import new_key
+from multiverse_shared.api_keys import new_key
 
 API_KEY = "MULTIVERSE_API_KEY"  # environment: the key that chat and generate send
 key_app = typer.Typer(no_args_is_help=True, help="API keys of a router.")

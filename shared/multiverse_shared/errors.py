@@ -7,6 +7,7 @@ MultiverseError            500  INTERNAL
 |- Unauthenticated         401  UNAUTHENTICATED       no key, or one that is not known
 |- RequestTooLarge         413  OUT_OF_RANGE
 |- NotFound                404  NOT_FOUND             an unknown model, base or lease
+|- Conflict                409  FAILED_PRECONDITION   the state of the thing does not allow it
 |- CapacityExceeded        429  RESOURCE_EXHAUSTED
 |- WorkerUnavailable       503  UNAVAILABLE
 `- DeadlineExceeded        504  DEADLINE_EXCEEDED
@@ -56,6 +57,10 @@ class NotFound(MultiverseError):
     """A model, a base key or a lease that nobody here knows."""
 
 
+class Conflict(MultiverseError):
+    """What is asked for can't be done in the state that the thing is in."""
+
+
 class CapacityExceeded(MultiverseError):
     """No room now; worth another try later."""
 
@@ -83,6 +88,7 @@ STATUSES: dict[type[MultiverseError], Status] = {
     Unauthenticated: Status(401, "UNAUTHENTICATED", "authentication_error"),
     RequestTooLarge: Status(413, "OUT_OF_RANGE", "request_too_large"),
     NotFound: Status(404, "NOT_FOUND", "not_found_error"),
+    Conflict: Status(409, "FAILED_PRECONDITION", "conflict"),
     CapacityExceeded: Status(429, "RESOURCE_EXHAUSTED", "capacity_exceeded"),
     WorkerUnavailable: Status(503, "UNAVAILABLE", "worker_unavailable"),
     DeadlineExceeded: Status(504, "DEADLINE_EXCEEDED", "deadline_exceeded"),

@@ -18,7 +18,7 @@ from multiverse_cli.generate import generate_all
 from multiverse_cli.stack import free_port
 from multiverse_protos.generate.v1 import generate_pb2 as pb
 from multiverse_protos.generate.v1.generate_pb2_grpc import GenerateServiceStub
-from multiverse_router.keys import new_key
+from multiverse_shared.api_keys import new_key
 from tests.security.serving import Answer, Served, ask, connected, head, post, running, until
 
 MODELS = "/v1/models"
@@ -103,7 +103,7 @@ async def test_without_keys_all_may_call_and_the_log_says_so_once(
 async def test_keys_change_while_the_router_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("multiverse_router.keys.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("multiverse_shared.api_keys.LOOK_EVERY_S", 0.0)
     (old, old_line), (new, new_line) = new_key("alice"), new_key("alice")
     file = tmp_path / "keys"
     file.write_text(old_line)

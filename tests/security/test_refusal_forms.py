@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from multiverse_router.keys import new_key
+from multiverse_shared.api_keys import new_key
 from tests.security.serving import Answer, ask, connected, head, post, running
 
 OPENAI = ["/v1/chat/completions", "/v1/completions", "/v1/models", "/v1/models/small"]

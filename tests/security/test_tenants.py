@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from multiverse_cli.stack import Stack
-from multiverse_router.keys import new_key
+from multiverse_shared.api_keys import new_key
 
 MODEL = Path(__file__).parents[2] / "models" / "multiverse-tiny"
 PROMPT = "sum a:7+5-3+2,b:4+9-2+5,c:8-3+6+1,?" * 4

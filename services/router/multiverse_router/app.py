@@ -23,7 +23,6 @@ from multiverse_router.context_seal import ContextSeal
 from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.fleet.metrics import FleetCollector
 from multiverse_router.gate import Gate
-from multiverse_router.keys import KeyFile
 from multiverse_router.limits.admissions import Admissions
 from multiverse_router.limits.local import LocalLimits
 from multiverse_router.limits.places import Places
@@ -31,6 +30,7 @@ from multiverse_router.limits.shared import SharedLimits
 from multiverse_router.metrics import RouterMetrics
 from multiverse_router.rpc import server as rpc
 from multiverse_router.settings import RouterSettings
+from multiverse_shared.api_keys import KeyFile
 from multiverse_shared.tracing import tracing
 
 log = logging.getLogger(__name__)

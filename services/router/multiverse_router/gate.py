@@ -6,14 +6,12 @@ import math
 import time
 from collections.abc import Mapping
 
-from multiverse_router.keys import KeyFile
-from multiverse_router.limits.allowance import Allowance
 from multiverse_router.visit import Visit, current
-from multiverse_shared.errors import InvalidRequest, Unauthenticated
+from multiverse_shared.api_keys import Allowance, KeyFile
+from multiverse_shared.errors import InvalidRequest
 
 DEADLINE_HEADER = "x-deadline-s"
 MOST_DEADLINE_S = 86400.0
-_HOW = "send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`"
 
 
 class Gate:
@@ -36,7 +34,7 @@ class Gate:
         `headers` are by lower-case name: HTTP headers, or the metadata of a gRPC call.
         """
         if self._keys is not None:
-            visit.tenant = self._tenant(self._keys, headers)
+            visit.tenant = self._keys.tenant(headers)
         visit.deadline = _deadline(headers)
 
     async def admit_call(self, metadata: Mapping[str, str]) -> None:
@@ -44,26 +42,6 @@ class Gate:
         visit = Visit.begin(metadata)
         current.set(visit)
         self.admit(visit, metadata)
-
-    def _tenant(self, keys: KeyFile, headers: Mapping[str, str]) -> str:
-        presented = _presented(headers)
-        if not presented:
-            raise Unauthenticated(f"an API key is needed: {_HOW}", field="authorization")
-        key = keys.ring.find(presented)
-        if key is None:
-            raise Unauthenticated(
-                f"the API key is not known here: ask for another one, and {_HOW}",
-                field="authorization",
-            )
-        return key.name
-
-
-def _presented(headers: Mapping[str, str]) -> str:
-    """The key in the headers; `Authorization` goes first."""
-    scheme, _, key = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return key.strip()
-    return headers.get("x-api-key", "").strip()
 
 
 def _deadline(headers: Mapping[str, str]) -> float | None:

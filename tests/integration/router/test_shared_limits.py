@@ -10,10 +10,11 @@ from random import Random
 import pytest
 from redis import Redis
 
-from multiverse_router.limits.allowance import Allowance, Claim, Limits
+from multiverse_router.limits.allowance import Claim, Limits
 from multiverse_router.limits.local import LocalLimits
 from multiverse_router.limits.scripts import keys_of
 from multiverse_router.limits.shared import SharedLimits
+from multiverse_shared.api_keys import Allowance
 from multiverse_shared.errors import CapacityExceeded
 from tests.redis_server import RedisServer, redis_server
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from multiverse_cli.main import main
-from multiverse_router.keys import Keyring
+from multiverse_shared.api_keys import Keyring
 
 TINY = Path(__file__).parents[3] / "models" / "multiverse-tiny"
 

@@ -8,6 +8,7 @@ from multiverse_shared import errors
 from multiverse_shared.errors import (
     STATUSES,
     CapacityExceeded,
+    Conflict,
     DeadlineExceeded,
     InvalidDialect,
     InvalidModel,
@@ -38,6 +39,7 @@ _ALL = [
         (Unauthenticated, 401, "UNAUTHENTICATED"),
         (RequestTooLarge, 413, "OUT_OF_RANGE"),
         (NotFound, 404, "NOT_FOUND"),
+        (Conflict, 409, "FAILED_PRECONDITION"),
         (CapacityExceeded, 429, "RESOURCE_EXHAUSTED"),
         (WorkerUnavailable, 503, "UNAVAILABLE"),
         (DeadlineExceeded, 504, "DEADLINE_EXCEEDED"),
@@ -50,7 +52,7 @@ def test_every_error_has_its_http_and_grpc_status(
 
 
 def test_the_list_above_is_complete() -> None:
-    assert len(_ALL) == 10
+    assert len(_ALL) == 11
 
 
 def test_a_new_error_looks_like_its_nearest_ancestor() -> None:

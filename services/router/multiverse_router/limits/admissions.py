@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from multiverse_router.limits.allowance import Allowance, Claim, Limits
+from multiverse_router.limits.allowance import Claim, Limits
 from multiverse_router.limits.places import Places
+from multiverse_shared.api_keys import Allowance
 
 
 @dataclass(slots=True)

@@ -1,23 +1,11 @@
-"""What limits are, and what is asked of them. Values only."""
+"""What is asked of limits. Values only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """What the keys of one name allow; None: no limit."""
-
-    concurrency: int | None = None  # answers in flight
-    requests: int | None = None  # answers begun in a minute
-    tokens: int | None = None  # prompt and answer, in a minute
-    priority: int = 0  # the higher goes first where requests queue
-
-    @property
-    def limited(self) -> bool:
-        return (self.concurrency, self.requests, self.tokens) != (None, None, None)
+from multiverse_shared.api_keys import Allowance
 
 
 @dataclass(frozen=True, slots=True)

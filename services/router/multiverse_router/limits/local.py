@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from multiverse_router.limits.allowance import Allowance, Claim
+from multiverse_router.limits.allowance import Claim
 from multiverse_router.limits.refusal import used_up
+from multiverse_shared.api_keys import Allowance
 
 PLACE_WAIT_S = 1.0  # told to who waits for a place: nobody knows when one gets free
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiverse_router.limits.allowance import Allowance
+from multiverse_shared.api_keys import Allowance
 from multiverse_shared.errors import CapacityExceeded
 
 

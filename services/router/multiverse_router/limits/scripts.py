@@ -6,7 +6,7 @@ each is believed, a hash {level, at} for each bucket. The clock is the server's.
 
 from __future__ import annotations
 
-from multiverse_router.limits.allowance import Allowance
+from multiverse_shared.api_keys import Allowance
 
 PREFIX = "multiverse:limits"
 LIFETIME_S = 30  # of a place whose router says nothing more

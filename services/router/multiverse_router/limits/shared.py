@@ -17,7 +17,7 @@ from collections import defaultdict
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
-from multiverse_router.limits.allowance import Allowance, Claim
+from multiverse_router.limits.allowance import Claim
 from multiverse_router.limits.local import LocalLimits
 from multiverse_router.limits.refusal import used_up
 from multiverse_router.limits.scripts import (
@@ -28,6 +28,7 @@ from multiverse_router.limits.scripts import (
     keys_of,
     numbers,
 )
+from multiverse_shared.api_keys import Allowance
 from multiverse_shared.cancellation import raise_if_cancelled
 
 TIMEOUT_S = 0.5

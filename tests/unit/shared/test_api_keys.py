@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multiverse_router.keys import KeyFile, Keyring, new_key
-from multiverse_router.limits.allowance import Allowance
+from multiverse_shared.api_keys import Allowance, KeyFile, Keyring, new_key
 from multiverse_shared.errors import InvalidRequest
 
 HASH = "sha256:" + "0" * 64

@@ -16,12 +16,11 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiverse_router.limits.allowance import Allowance
-from multiverse_shared.errors import InvalidRequest, MultiverseError
+from multiverse_shared.errors import InvalidRequest, MultiverseError, Unauthenticated
 
 PREFIX = "mv-"
 MOST_CHARACTERS = 256  # of a key that is worth hashing
@@ -32,6 +31,7 @@ _LINE = re.compile(
     rf"(?P<name>{_NAME.pattern})\s+sha256:(?P<hash>[0-9a-f]{{64}})"
     rf"(?P<limits>(?:\s+(?:{'|'.join(_LIMITS)})=(?:0|[1-9][0-9]{{0,8}}))*)"
 )
+_HOW = "send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`"
 _FORM = (
     "NAME sha256:HEX [concurrency=N] [requests=N] [tokens=N] [priority=N]; "
     "`multiverse key new NAME` prints such a line"
@@ -57,6 +57,20 @@ def new_key(name: str, **limits: int | None) -> tuple[str, str]:
     key = PREFIX + secrets.token_urlsafe(32)
     given = "".join(f" {kind}={most}" for kind, most in limits.items() if most is not None)
     return key, f"{name} sha256:{key_hash(key).hex()}{given}"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the keys of one name allow; None: no limit."""
+
+    concurrency: int | None = None  # answers in flight
+    requests: int | None = None  # answers begun in a minute
+    tokens: int | None = None  # prompt and answer, in a minute
+    priority: int = 0  # the higher goes first where requests queue
+
+    @property
+    def limited(self) -> bool:
+        return (self.concurrency, self.requests, self.tokens) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +134,11 @@ class KeyFile:
         path: Path | None,
         given: str = "",
         clock: Callable[[], float] = time.monotonic,
+        setting: str = "MULTIVERSE_ROUTER_KEYS",
     ) -> None:
-        """InvalidRequest or OSError when the keys can't be read."""
+        """InvalidRequest or OSError when the keys can't be read; `setting` is where `given` is."""
         self._path = path
-        self._given = Keyring.parse(given.split(","), "MULTIVERSE_ROUTER_KEYS").keys
+        self._given = Keyring.parse(given.split(","), setting).keys
         self._clock = clock
         self._version: tuple[int, ...] = ()
         self._looked = clock()
@@ -143,6 +158,22 @@ class KeyFile:
                 log.error("API keys stay as they were: %s", error)
         return self._ring
 
+    def tenant(self, headers: Mapping[str, str]) -> str:
+        """Name of the key in the headers, which are by lower-case name. Unauthenticated without.
+
+        They are those of HTTP, or the metadata of a gRPC call.
+        """
+        presented = presented_key(headers)
+        if not presented:
+            raise Unauthenticated(f"an API key is needed: {_HOW}", field="authorization")
+        key = self.ring.find(presented)
+        if key is None:
+            raise Unauthenticated(
+                f"the API key is not known here: ask for another one, and {_HOW}",
+                field="authorization",
+            )
+        return key.name
+
     def _read(self, path: Path) -> None:
         status = os.stat(path)
         version = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -155,6 +186,14 @@ class KeyFile:
             raise InvalidRequest(f"{path} is not UTF-8: {error}", field="keys_file") from None
         self._ring = Keyring(self._given + Keyring.parse(text.splitlines(), str(path)).keys)
         log.info("%d API keys from %s", len(self._ring.keys), path)
+
+
+def presented_key(headers: Mapping[str, str]) -> str:
+    """The key in the headers; `Authorization` goes first."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return key.strip()
+    return headers.get("x-api-key", "").strip()
 
 
 def _parse_line(line: str, place: str) -> Key:
