@@ -28,7 +28,8 @@ class Question:
 
     `data` is the material, `instructions` say what to do with it; the answer is JSON of
     `schema`. `complaint` tells what was wrong with the answer before. `name` tells apart the
-    questions of one stage.
+    questions of one stage. `call` is the number of this attempt in the ledger: teachers tell it
+    to their servers, so that bills can be compared call by call.
     """
 
     stage: Stage
@@ -37,6 +38,7 @@ class Question:
     data: BaseModel
     schema: type[Answer]
     complaint: str = ""
+    call: str = ""
 
     @property
     def prompt(self) -> str:

@@ -1,34 +1,22 @@
-"""A teacher behind the Gemini API.
-
-Needs the extra `gemini`. Retries are not the client's business here.
-"""
+"""A teacher behind the Gemini API. Needs the extra `gemini`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multiverse_curator.teachers.contract import (
-    Question,
-    Reply,
-    Spent,
-    TeacherBusy,
-    TeacherError,
-    TeacherMisconfigured,
-    TeacherRefused,
-    TeacherTruncated,
-    TeacherUnavailable,
-    missing,
-)
+from multiverse_curator.teachers.contract import Question, Spent, TeacherMisconfigured, missing
+from multiverse_curator.teachers.wire import CALL_HEADER, Heard, WireTeacher
 
 if TYPE_CHECKING:
-    from google.genai import errors, types
+    from google.genai import types
 
-_FATAL = {401, 403, 404}
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
 
-class GeminiTeacher:
+class GeminiTeacher(WireTeacher):
     """`thinking_budget`: tokens of thought per answer; 0 none, None the model's own choice."""
+
+    kind = "gemini"
 
     def __init__(
         self,
@@ -45,9 +33,9 @@ class GeminiTeacher:
             from google.genai import errors, types
         except ImportError as error:
             raise missing("gemini", error) from None
+        super().__init__(model)
         self._types, self._errors = types, errors
         self._transport_error = httpx.TransportError
-        self._model = model
         self._thinking_budget = thinking_budget
         self._http = httpx.AsyncClient(timeout=timeout_s, limits=httpx.Limits(max_connections=None))
         options = types.HttpOptions(
@@ -61,11 +49,7 @@ class GeminiTeacher:
         except ValueError as error:
             raise TeacherMisconfigured(str(error)) from None
 
-    @property
-    def name(self) -> str:
-        return f"gemini:{self._model}"
-
-    async def answer(self, question: Question, max_output_tokens: int) -> Reply:
+    async def _hear(self, question: Question, max_output_tokens: int) -> Heard:
         try:
             response = await self._client.aio.models.generate_content(
                 model=self._model,
@@ -73,28 +57,25 @@ class GeminiTeacher:
                 config=self._config(question, max_output_tokens),
             )
         except self._errors.APIError as error:
-            raise self._error(error) from error
+            raise self.fault(error.code, str(error.message), _retry_after(error.details)) from error
         except self._transport_error as error:
-            raise TeacherUnavailable(f"{self.name}: {type(error).__name__} {error}") from error
-        except ValueError as error:  # a body that is no JSON
-            raise TeacherUnavailable(f"the answer of {self.name} can't be read: {error}") from None
+            raise self.unreachable(error) from error
+        except ValueError as error:
+            raise self.unreadable(error) from None
         spent = _spent(response.usage_metadata)
         feedback = response.prompt_feedback
         if feedback and feedback.block_reason:
-            raise TeacherRefused(f"prompt blocked: {feedback.block_reason.name}", spent)
+            return Heard(None, spent, refusal=f"prompt blocked: {feedback.block_reason.name}")
         if not response.candidates:
-            raise TeacherRefused("no candidate in the answer", spent)
-        reason = response.candidates[0].finish_reason
-        if reason is self._types.FinishReason.MAX_TOKENS:
-            raise TeacherTruncated(f"more than {max_output_tokens} tokens", spent)
-        if reason not in (None, self._types.FinishReason.STOP):
-            raise TeacherRefused(f"answer blocked: {getattr(reason, 'name', reason)}", spent)
+            return Heard(None, spent, refusal="no candidate in the answer")
+        reason, finished = response.candidates[0].finish_reason, self._types.FinishReason
+        if reason is finished.MAX_TOKENS:
+            return Heard(None, spent, truncated=True)
+        if reason not in (None, finished.STOP):
+            return Heard(None, spent, refusal=f"answer blocked: {getattr(reason, 'name', reason)}")
         content = response.candidates[0].content
         parts = (content.parts if content else None) or []
-        text = "".join(part.text for part in parts if part.text and not part.thought)
-        if not text:
-            raise TeacherRefused("an empty answer", spent)
-        return Reply(text, spent)
+        return Heard("".join(part.text for part in parts if part.text and not part.thought), spent)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -108,17 +89,8 @@ class GeminiTeacher:
             response_json_schema=question.schema.model_json_schema(),
             max_output_tokens=max_output_tokens,
             thinking_config=thinking,
+            http_options=self._types.HttpOptions(headers={CALL_HEADER: question.call}),
         )
-
-    def _error(self, error: errors.APIError) -> TeacherError:
-        message = f"{self.name}: {error.code} {error.message}"
-        if error.code == 429:
-            return TeacherBusy(message, _retry_after(error.details))
-        if error.code >= 500 or error.code == 408:
-            return TeacherUnavailable(message)
-        if error.code in _FATAL or "API key" in message:
-            return TeacherMisconfigured(message)
-        return TeacherRefused(message)
 
 
 def _spent(usage: types.GenerateContentResponseUsageMetadata | None) -> Spent:

@@ -1,36 +1,23 @@
 """A teacher behind any OpenAI-compatible endpoint; our own router is one.
 
-Needs the extra `openai`. Retries are not the client's business here.
+Needs the extra `openai`.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from multiverse_curator.teachers.contract import (
-    Question,
-    Reply,
-    Spent,
-    TeacherBusy,
-    TeacherError,
-    TeacherMisconfigured,
-    TeacherRefused,
-    TeacherTruncated,
-    TeacherUnavailable,
-    missing,
-)
-
-if TYPE_CHECKING:
-    import openai
+from multiverse_curator.teachers.contract import Question, Spent, TeacherMisconfigured, missing
+from multiverse_curator.teachers.wire import CALL_HEADER, Heard, WireTeacher
 
 SCHEMA = "Answer with one JSON object of this schema, and nothing else:"
-_REPEATABLE = {408, 409, 425}
-_FATAL = {401, 402, 403, 404, 405}
 
 
-class OpenAITeacher:
+class OpenAITeacher(WireTeacher):
     """`structured` False: the schema stands in the prompt, for endpoints that know none."""
+
+    kind = "openai"
 
     def __init__(
         self,
@@ -45,8 +32,8 @@ class OpenAITeacher:
             import openai
         except ImportError as error:
             raise missing("openai", error) from None
+        super().__init__(model)
         self._library = openai
-        self._model = model
         self._structured = structured
         try:
             self._client = openai.AsyncOpenAI(
@@ -55,11 +42,7 @@ class OpenAITeacher:
         except openai.OpenAIError as error:
             raise TeacherMisconfigured(str(error)) from None
 
-    @property
-    def name(self) -> str:
-        return f"openai:{self._model}"
-
-    async def answer(self, question: Question, max_output_tokens: int) -> Reply:
+    async def _hear(self, question: Question, max_output_tokens: int) -> Heard:
         schema = question.schema.model_json_schema()
         options: dict[str, Any] = {}
         prompt = question.prompt
@@ -73,39 +56,27 @@ class OpenAITeacher:
                 model=self._model,
                 messages=[{"role": "user", "content": prompt}],
                 max_tokens=max_output_tokens,
+                extra_headers={CALL_HEADER: question.call},
                 **options,
             )
+        except self._library.APIStatusError as error:
+            after = _seconds(error.response.headers.get("retry-after"))
+            raise self.fault(error.status_code, error.message, after) from error
         except self._library.APIError as error:
-            raise self._error(error) from error
-        except ValueError as error:  # a body that is no JSON
-            raise TeacherUnavailable(f"the answer of {self.name} can't be read: {error}") from None
+            raise self.unreachable(error) from error
+        except ValueError as error:
+            raise self.unreadable(error) from None
         usage = response.usage
         spent = Spent(usage.prompt_tokens, usage.completion_tokens) if usage else Spent()
         if not response.choices:
-            raise TeacherRefused("no choice in the answer", spent)
+            return Heard(None, spent, refusal="no choice in the answer")
         choice = response.choices[0]
-        if choice.finish_reason == "length":
-            raise TeacherTruncated(f"more than {max_output_tokens} tokens", spent)
         if choice.message.refusal or choice.finish_reason == "content_filter":
-            raise TeacherRefused(choice.message.refusal or "content filter", spent)
-        if not choice.message.content:
-            raise TeacherRefused("an empty answer", spent)
-        return Reply(choice.message.content, spent)
+            return Heard(None, spent, refusal=choice.message.refusal or "content filter")
+        return Heard(choice.message.content, spent, truncated=choice.finish_reason == "length")
 
     async def close(self) -> None:
         await self._client.close()
-
-    def _error(self, error: openai.APIError) -> TeacherError:
-        library = self._library
-        if not isinstance(error, library.APIStatusError):
-            return TeacherUnavailable(f"{self.name}: {error.message}")
-        if error.status_code == 429:
-            return TeacherBusy(error.message, _seconds(error.response.headers.get("retry-after")))
-        if error.status_code >= 500 or error.status_code in _REPEATABLE:
-            return TeacherUnavailable(error.message)
-        if error.status_code in _FATAL:
-            return TeacherMisconfigured(f"{self.name}: {error.message}")
-        return TeacherRefused(error.message)
 
 
 def _seconds(header: str | None) -> float | None:
