@@ -34,6 +34,10 @@ IN_FLIGHT ?= 64
 TEACHER_S ?= 2
 MEMORY_SAMPLES ?= 20000
 WIRE ?= openai
+CURATED ?= 20000
+CHAOS_SAMPLES ?= 300
+DATABASE ?= sqlite
+DOWN ?= 60
 GENERATED ?= 2000
 MEASURED ?= 200
 LABELLED ?= 400
@@ -86,7 +90,7 @@ GPU_PYTHON ?= $(SGLANG_BIN)/python
 
 CHART_ARGUMENTS ?=
 
-.PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
+.PHONY: help chart secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -218,6 +222,12 @@ long-context: setup-all ## a long prompt with many paths: seconds and peak memor
 
 bench-curate: setup-all ## samples in flight against one, teachers that misbehave, memory (SAMPLES, IN_FLIGHT, TEACHER_S, WIRE, MEMORY_SAMPLES)
 	@$(BIN)/python -m tests.bench.curate --samples $(SAMPLES) --in-flight $(IN_FLIGHT) --latency $(TEACHER_S) --wire $(WIRE) --memory-samples $(MEMORY_SAMPLES)
+
+bench-curator: setup-all ## how long the curator's lists and pages take over many samples (CURATED, DATABASE=sqlite|postgresql)
+	@$(BIN)/python -m tests.bench.curator_pages --samples $(CURATED) --database $(DATABASE)
+
+curator-chaos: setup-all ## workers, Redis, the API and the teacher die: every sample ends once, no stored answer is paid twice (CHAOS_SAMPLES, DATABASE=sqlite|postgresql, DOWN seconds, SEED)
+	@$(BIN)/python -m tests.reliability.curator_chaos --samples $(CHAOS_SAMPLES) --database $(DATABASE) --down $(DOWN) --seed $(SEED)
 
 bench-checks: setup-all ## precision and recall of the curator's checks on planted faults (LABELLED, SEED)
 	@$(BIN)/python -m tests.bench.curate_checks --samples $(LABELLED) --seed $(SEED)

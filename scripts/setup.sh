@@ -14,7 +14,7 @@ python=${PYTHON:-python3}
 packages=(-e protos -e shared -e 'services/worker[llamacpp,tier]' -e services/router)
 packages+=(-e 'clients/python[grpc]' -e cli)
 [ "$what" = all ] && packages+=(-e 'trainer[eval]' -r requirements-dev.txt
-  -e 'services/curator[gemini,independence,openai,parquet]')
+  -e 'services/curator[gemini,independence,openai,parquet,postgresql,service]')
 
 if [ "$what" = clients ]; then
   "$0" all
@@ -79,6 +79,21 @@ if [ "$what" = all ] && ! command -v promtool >/dev/null; then
       { echo "prometheus could not be installed: the tests need it and promtool" >&2; exit 1; }
   else
     echo "the tests run Prometheus and promtool: install them first" >&2; exit 1
+  fi
+fi
+# Tests of the curator run Redis and PostgreSQL themselves, on free ports, and a browser.
+missing=()
+command -v redis-server >/dev/null || missing+=(redis-server)
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null ||
+  missing+=(postgresql)
+command -v chromium >/dev/null || missing+=(chromium)
+if [ "$what" = all ] && [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    # RUNLEVEL=1: installed, not started
+    apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+      --no-install-recommends "${missing[@]}" >/dev/null
+  else
+    echo "the tests run ${missing[*]}: install them first" >&2; exit 1
   fi
 fi
 echo "installing into $venv: a few minutes" >&2

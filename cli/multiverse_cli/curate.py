@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from multiverse_cli.curate_service import submit, watch
 from multiverse_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from multiverse_curator.teachers.contract import Teacher
 
 curate_app = typer.Typer(no_args_is_help=True, help="Make parallel training data.")
+curate_app.command()(submit)
+curate_app.command()(watch)
 StoreOption = Annotated[Path, typer.Option(help="SQLite file with all samples and calls.")]
 DEFAULT_STORE = Path("curate.db")
 
@@ -125,7 +128,7 @@ async def _run(
     from multiverse_curator.engine import run as run_all
     from multiverse_curator.pipeline import Pipeline
 
-    pipeline = Pipeline(store, Asking(teacher, store, pace, terms), rules)
+    pipeline = Pipeline(store, Asking(teacher, store.ledger, pace, terms), rules)
     pending = store.counts()["samples"].get("pending", 0)
     with Progress(console=Console(stderr=True)) as progress:
         bar = progress.add_task("samples", total=pending)
@@ -205,14 +208,14 @@ def _curator() -> Iterator[None]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Store]:
     """The store, for this process alone."""
-    from multiverse_curator.store import Store
+    from multiverse_curator.store import local_store
 
     with path.with_name(path.name + ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"another process works on {path}; wait for it") from None
-        store = Store(f"sqlite:///{path}")
+        store = local_store(f"sqlite:///{path}")
         try:
             yield store
         finally:

@@ -21,4 +21,4 @@ ENV PATH=/opt/multiverse/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 WORKDIR /tmp
 EXPOSE 8080 9090
-CMD ["python", "-m", "multiverse_curator.service.api"]
+CMD ["python", "-m", "multiverse_curator", "api"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from multiverse_curator.engine import load, run
-from multiverse_curator.store import State, Store
+from multiverse_curator.store import State, Store, local_store
 from multiverse_curator.teachers.choice import TeacherKind
 from multiverse_curator.teachers.contract import Teacher
 from multiverse_curator.teachers.rules import RulesTeacher
@@ -55,7 +55,7 @@ def scaling(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     seconds = {}
     with teacher_server(latency=options.latency) as url:
         for in_flight, count in ((1, options.alone), (options.in_flight, options.samples)):
-            store = Store(f"sqlite:///{folder}/scaling-{in_flight}.db")
+            store = local_store(f"sqlite:///{folder}/scaling-{in_flight}.db")
             load(store, converted_only(count, seed=in_flight))
             seconds[in_flight] = timed(store, teacher_at(kind, url, timeout_s=60), in_flight)
             done = store.counts()["samples"].get("converted", 0)
@@ -77,7 +77,7 @@ def scaling(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def misbehaving(folder: Path, samples: int, kind: TeacherKind) -> dict[str, Any]:
-    store = Store(f"sqlite:///{folder}/{kind.value}.db")
+    store = local_store(f"sqlite:///{folder}/{kind.value}.db")
     load(store, generated(samples, seed=11))
     with teacher_server(MIXED) as url:
         seconds = timed(store, teacher_at(kind, url, timeout_s=2.0), 32)
@@ -99,7 +99,7 @@ def misbehaving(folder: Path, samples: int, kind: TeacherKind) -> dict[str, Any]
 
 def memory(folder: Path, samples: int) -> dict[str, Any]:
     """Resident MiB at a tenth, at a half and at the end."""
-    store = Store(f"sqlite:///{folder}/memory.db")
+    store = local_store(f"sqlite:///{folder}/memory.db")
     load(store, generated(samples, seed=12))
     at, done, peak = {}, 0, 0.0
 

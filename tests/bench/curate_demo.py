@@ -28,7 +28,7 @@ from multiverse_curator.engine import load, run
 from multiverse_curator.export import Format, export
 from multiverse_curator.sample import tree_from_json
 from multiverse_curator.source import Source
-from multiverse_curator.store import State, Store
+from multiverse_curator.store import State, Store, local_store
 from multiverse_curator.teachers.rules import RulesTeacher
 from tests.integration.curator.served import pipeline_of
 from tests.unit.curator.generated import generated
@@ -120,7 +120,7 @@ def main() -> None:
     database = options.out / "curate.db"
     for old in options.out.glob("curate.db*"):
         old.unlink()
-    store = Store(f"sqlite:///{database}")
+    store = local_store(f"sqlite:///{database}")
     load(store, recorded(OUTPUTS))
     load(store, generated(options.generated, options.seed))
     seconds = curate(store)

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from multiverse_curator.answers import Answer
 from multiverse_curator.faults import Fault
 from multiverse_curator.pace import Pace
-from multiverse_curator.store import CallState, Complaint, Store
+from multiverse_curator.store import CallState, Complaint, Ledger
 from multiverse_curator.teachers.contract import (
     Question,
     Reply,
@@ -37,10 +37,6 @@ from multiverse_curator.teachers.contract import (
 A = TypeVar("A", bound=Answer)
 CHARACTERS_PER_TOKEN = 3  # on the safe side, for English
 RETRYABLE = (TeacherBusy, TeacherUnavailable, TeacherTruncated)
-
-
-class BudgetSpent(Exception):
-    """The next question might cost more than is left."""
 
 
 class Ask(Protocol):
@@ -79,18 +75,16 @@ class Asking:
     def __init__(
         self,
         teacher: Teacher,
-        store: Store,
+        ledger: Ledger,
         pace: Pace,
         terms: Terms,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.teacher = teacher
-        self._store = store
+        self._ledger = ledger
         self._pace = pace
         self._terms = terms
         self._sleep = sleep
-        self._spent = store.spent()
-        self._reserved = 0.0  # what the calls in flight may cost at most
 
     def of(self, sample_id: int, complaints: dict[str, Complaint]) -> Ask:
         """Questions for one sample. One that was complained about is a new question."""
@@ -100,7 +94,7 @@ class Asking:
             heard = next((complaints[name] for name in names if name in complaints), Complaint())
             question = replace(question, complaint=heard.text)
             key = self._key(question, sample_id, heard.number)
-            text = self._store.stored_answer(key)
+            text = self._ledger.stored_answer(key)
             if text is None:
                 text = await self._answer(question, sample_id, key)
             return _parsed(text, question, schema)
@@ -137,13 +131,9 @@ class Asking:
         tokens = len(question.prompt) // CHARACTERS_PER_TOKEN + 1
         most = self._terms.price.of(tokens, limit)
         await self._pace.wait(tokens + limit)
-        budget = self._terms.budget
-        if budget is not None and self._spent + self._reserved + most > budget:
-            raise BudgetSpent
-        self._reserved += most
-        call = self._store.start_call(key, sample_id, question.stage)
+        call = self._ledger.start_call(key, sample_id, question.stage, most, self._terms.budget)
         try:
-            reply = await self.teacher.answer(question, limit)
+            reply = await self.teacher.answer(replace(question, call=str(call)), limit)
         except TeacherError as error:
             note = f"{type(error).__name__}: {error}"
             self._book(
@@ -158,8 +148,6 @@ class Asking:
         except BaseException:
             self._book(call, key, CallState.LOST, 0, 0, "cancelled")
             raise
-        finally:
-            self._reserved -= most
         spent = reply.spent
         self._book(
             call, key, CallState.ANSWERED, spent.input_tokens, spent.output_tokens, text=reply.text
@@ -177,8 +165,7 @@ class Asking:
         text: str | None = None,
     ) -> None:
         cost = self._terms.price.of(input_tokens, output_tokens)
-        self._spent += cost
-        self._store.end_call(
+        self._ledger.end_call(
             call, key, state, spent=(input_tokens, output_tokens), cost=cost, note=note, text=text
         )
 

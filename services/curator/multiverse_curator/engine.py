@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
-from multiverse_curator.asking import BudgetSpent
 from multiverse_curator.pipeline import Pipeline
 from multiverse_curator.source import Source
-from multiverse_curator.store import State, Store
+from multiverse_curator.store import BudgetSpent, State, Store
 from multiverse_curator.teachers.contract import TeacherMisconfigured
 
 PAGE = 200  # rows read at once
@@ -29,13 +29,11 @@ class Run:
 
 def load(store: Store, sources: Iterable[Source]) -> int:
     """Rows that are new to the store."""
-    new, page = 0, list[Source]()
-    for source in sources:
-        page.append(source)
-        if len(page) == PAGE:
-            new += store.add(page)
-            page = []
-    return new + (store.add(page) if page else 0)
+    rows = iter(sources)
+    new = 0
+    while page := list(islice(rows, PAGE)):
+        new += store.add(page)
+    return new
 
 
 async def run(
@@ -46,7 +44,7 @@ async def run(
     Stops cleanly when the budget is spent or the teacher is misconfigured; what is pending then
     goes on in the next run.
     """
-    store.book_lost()
+    store.ledger.book_lost()
     result = Run()
     ids = store.ids(State.PENDING)
     async with asyncio.TaskGroup() as group:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from multiverse_curator.sample import tree_from_json
-from multiverse_curator.store import State, Store
+from multiverse_curator.store import Store
 from multiverse_curator.table1 import CURATION, Table1, shape_of_tree
 from multiverse_curator.teachers.contract import missing
 
@@ -38,7 +38,7 @@ def export(store: Store, folder: Path, format: Format, validation: float) -> dic
     with (folder / CURATION).open("w", encoding="utf-8") as curation:
 
         def rows(half: str) -> Iterator[dict[str, Any]]:
-            for row in _rows(store):
+            for row in store.results():
                 if half_of(row["id"], validation) != half:
                     continue
                 if not row["answer"]:
@@ -66,13 +66,6 @@ def export(store: Store, folder: Path, format: Format, validation: float) -> dic
 def half_of(sample_id: str, validation: float) -> str:
     drawn = int.from_bytes(hashlib.sha256(sample_id.encode()).digest()[:8]) / 2**64
     return "validation" if drawn < validation else "train"
-
-
-def _rows(store: Store) -> Iterator[dict[str, Any]]:
-    for sample_id in store.ids(State.CONVERTED):
-        row = store.sample(sample_id).result
-        assert row is not None
-        yield row
 
 
 def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]]) -> None:

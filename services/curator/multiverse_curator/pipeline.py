@@ -19,7 +19,7 @@ from multiverse_curator.checks.grammar import GrammarCheck
 from multiverse_curator.checks.standalone import siblings_fault
 from multiverse_curator.computed import values
 from multiverse_curator.draft import Draft, fill, forks, linear
-from multiverse_curator.faults import STAGES, Fault, Stage
+from multiverse_curator.faults import Fault, Stage
 from multiverse_curator.sample import (
     Curation,
     Provenance,
@@ -91,12 +91,18 @@ class Pipeline:
         row = self._store.sample(sample_id)
         if row.state is not State.PENDING:
             return row.state
-        stage = next(stage for stage in STAGES if stage not in row.outputs)
+        stage = row.next_stage
         try:
             return await self._run(row, stage)
         except Fault as fault:
             if row.tries.get(fault.stage, 0) + 1 >= self._rules.tries:
-                self._store.finish(sample_id, State.DEAD, reason=fault.reason, stage=fault.stage)
+                self._store.finish(
+                    sample_id,
+                    State.DEAD,
+                    reason=fault.reason,
+                    stage=fault.stage,
+                    question=fault.name,
+                )
                 return State.DEAD
             self._store.send_back(sample_id, fault.stage, fault.name, fault.reason)
             return State.PENDING

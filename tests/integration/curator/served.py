@@ -20,26 +20,43 @@ from multiverse_curator.teachers.contract import Teacher
 WIRES = (TeacherKind.OPENAI, TeacherKind.GEMINI)
 
 
+class TeacherProcess:
+    """The scripted teacher; one that is started again is at the same address if it has a port."""
+
+    def __init__(
+        self, behaviour: str = "valid=1", *, latency: float = 0.0, **options: object
+    ) -> None:
+        self.latency = latency
+        self._options = {"behaviour": behaviour, **options}
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.integration.curator.teacher_server"]
+        for name, value in {**self._options, "latency": self.latency}.items():
+            command += [f"--{name.replace('_', '-')}", str(value)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        self.url = self._process.stdout.readline().strip()
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout
+        self._process.stdout.close()
+        self._process = None
+
+
 @contextmanager
-def teacher_server(behaviour: str = "valid=1", **options: object) -> Iterator[str]:
+def teacher_server(behaviour: str = "valid=1", **options: Any) -> Iterator[str]:
     """Its address, while it runs."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.integration.curator.teacher_server",
-        "--behaviour",
-        behaviour,
-    ]
-    for name, value in options.items():
-        command += [f"--{name.replace('_', '-')}", str(value)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
+    teacher = TeacherProcess(behaviour, **options)
+    teacher.start()
     try:
-        yield process.stdout.readline().strip()
+        yield teacher.url
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        teacher.stop()
 
 
 def base_url(kind: TeacherKind, url: str) -> str:
@@ -57,7 +74,7 @@ def pipeline_of(
     store: Store, teacher: Teacher, terms: Terms | None = None, rules: Rules | None = None
 ) -> Pipeline:
     quick = Terms(first_pause_s=0.01, longest_pause_s=0.05)
-    asking = Asking(teacher, store, LocalPace(None, None), terms or quick)
+    asking = Asking(teacher, store.ledger, LocalPace(None, None), terms or quick)
     return Pipeline(store, asking, rules or Rules())
 
 

@@ -5,7 +5,9 @@ behaviour a question meets follows from its text and the seed, so a run can be r
 
     python -m tests.integration.curator.teacher_server --behaviour valid=8,busy=1 --latency 0.01
 
-prints its address and serves until it is ended; `GET /calls` tells what was asked.
+prints its address and serves until it is ended; `GET /calls` tells what was asked. A `--journal`
+gets a line for each call that came (`asked CALL`) and that was answered well (`answered CALL`), by
+the number that the client gave it; it outlives the process.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 import uvicorn
 from pydantic import BaseModel
@@ -37,6 +40,7 @@ from multiverse_curator.material import (
 )
 from multiverse_curator.teachers.contract import MATERIAL
 from multiverse_curator.teachers.rules import RulesTeacher
+from multiverse_curator.teachers.wire import CALL_HEADER
 
 SLOW_S = 30.0
 RETRY_S = 0.01
@@ -56,6 +60,12 @@ class Script:
     behaved: Counter[str] = field(default_factory=Counter)
     at_once: int = 0
     most_at_once: int = 0
+    journal: TextIO | None = None
+
+    def note(self, what: str, call: str) -> None:
+        if self.journal:
+            self.journal.write(f"{what} {call}\n")
+            self.journal.flush()
 
     def next(self, prompt: str) -> str:
         digest = hashlib.sha256(prompt.encode()).hexdigest()
@@ -89,7 +99,7 @@ def app_of(script: Script) -> Starlette:
         if request.headers.get("authorization") != "Bearer key":
             return JSONResponse({"error": {"message": "no such key", "code": 401}}, 401)
         prompt = body["messages"][0]["content"]
-        return await _behave(script, prompt, _OpenAI())
+        return await _behave(script, prompt, request, _OpenAI())
 
     async def gemini(request: Request) -> Response:
         body = await request.json()
@@ -98,7 +108,7 @@ def app_of(script: Script) -> Starlette:
             return JSONResponse({"error": error}, 403)
         prompt = body["contents"][0]["parts"][0]["text"]
         assert body["generationConfig"]["responseMimeType"] == "application/json"
-        return await _behave(script, prompt, _Gemini())
+        return await _behave(script, prompt, request, _Gemini())
 
     async def calls(_: Request) -> Response:
         return JSONResponse(
@@ -108,6 +118,7 @@ def app_of(script: Script) -> Starlette:
                 "answered": sum(script.answered.values()),
                 "answered_twice": sum(n > 1 for n in script.answered.values()),
                 "behaved": script.behaved,
+                "at_once": script.at_once,
                 "most_at_once": script.most_at_once,
             }
         )
@@ -121,12 +132,16 @@ def app_of(script: Script) -> Starlette:
     )
 
 
-async def _behave(script: Script, prompt: str, wire: _OpenAI | _Gemini) -> Response:
+async def _behave(
+    script: Script, prompt: str, request: Request, wire: _OpenAI | _Gemini
+) -> Response:
+    call = request.headers.get(CALL_HEADER, "")
+    script.note("asked", call)
     script.at_once += 1
     script.most_at_once = max(script.most_at_once, script.at_once)
     try:
         behaviour = script.next(prompt)
-        await asyncio.sleep(SLOW_S if behaviour == "slow" else script.latency_s)
+        await _left_within(request, SLOW_S if behaviour == "slow" else script.latency_s)
     finally:
         script.at_once -= 1
     if behaviour == "busy":
@@ -140,9 +155,19 @@ async def _behave(script: Script, prompt: str, wire: _OpenAI | _Gemini) -> Respo
     if behaviour == "invalid":
         return JSONResponse(wire.answer(XML))
     answer = wire.answer(good_answer(prompt))
+    if behaviour == "valid":
+        script.note("answered", call)
     if behaviour == "dropped":
         return StreamingResponse(_broken(json.dumps(answer)), media_type="application/json")
     return JSONResponse(answer)
+
+
+async def _left_within(request: Request, seconds: float) -> None:
+    """Waits that long, or until the client has gone."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
 
 
 async def _broken(text: str) -> AsyncIterator[str]:
@@ -218,13 +243,20 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--most-faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--journal", type=argparse.FileType("a"))
     options = parser.parse_args()
     pairs = [pair.split("=") for pair in options.behaviour.split(",")]
     weights = {name: float(weight) for name, weight in pairs}
     script = Script(weights, options.seed, options.latency, options.most_faults)
+    script.journal = options.journal
     listener = socket.create_server(("127.0.0.1", options.port), backlog=1024)
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-    config = uvicorn.Config(app_of(script), log_level="critical", access_log=False)
+    config = uvicorn.Config(
+        app_of(script),
+        log_level="critical",
+        access_log=False,
+        timeout_keep_alive=600,  # a connection that is closed between two calls is no answer
+    )
     uvicorn.Server(config).run(sockets=[listener])
 
 

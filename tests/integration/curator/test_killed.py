@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from multiverse_curator.store import State, Store
+from multiverse_curator.store import State, local_store
 from multiverse_curator.teachers.choice import TeacherKind
 from tests.e2e.load import eventually
 from tests.integration.curator.served import base_url, calls, teacher_server
@@ -64,7 +64,7 @@ def test_stored_answers_are_never_paid_again_and_calls_in_flight_are_lost(tmp_pa
     assert told["questions"] == summary["calls"]["answered"]  # each question has one answer
     assert told["asked"] - told["questions"] <= lost  # only what was in flight was asked again
     assert 1 <= lost <= 2 * 8
-    store = Store(f"sqlite:///{tmp_path}/curate.db")
+    store = local_store(f"sqlite:///{tmp_path}/curate.db")
     keys = [store.sample(n).source.key for n in store.ids(State.CONVERTED)]
     store.close()
     assert len(set(keys)) == len(keys)

@@ -12,7 +12,7 @@ from multiverse_curator.asking import Price, Terms
 from multiverse_curator.engine import Run, load, run
 from multiverse_curator.pipeline import Rules
 from multiverse_curator.source import Source
-from multiverse_curator.store import State, Store
+from multiverse_curator.store import State, Store, local_store
 from multiverse_curator.teachers.choice import TeacherKind
 from tests.integration.curator.served import (
     WIRES,
@@ -29,7 +29,7 @@ MIXED = "valid=20,invalid=2,truncated=1,refused=0.2,busy=2,fault=1,dropped=1,slo
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(f"sqlite:///{tmp_path}/curate.db")
+    opened = local_store(f"sqlite:///{tmp_path}/curate.db")
     yield opened
     opened.close()
 
@@ -43,7 +43,7 @@ def run_all(
     in_flight: int = 32,
 ) -> Run:
     async def go() -> Run:
-        teacher = teacher_at(kind, url, timeout_s=2.0)
+        teacher = teacher_at(kind, url, timeout_s=5.0)
         try:
             pipeline = pipeline_of(store, teacher, terms, rules)
             return await run(pipeline, store, in_flight, lambda state: None)
@@ -109,7 +109,7 @@ def test_a_budget_stops_the_run_and_is_never_exceeded(store: Store) -> None:
         low = Terms(max_output_tokens=100, price=price, budget=0.2)
         stopped = run_all(store, TeacherKind.OPENAI, url, low)
         assert stopped.stopped == "the budget is spent"
-        assert 0 < store.spent() <= 0.2
+        assert 0 < store.ledger.spent() <= 0.2
         assert store.counts()["samples"]["pending"] > 0
         high = Terms(max_output_tokens=100, price=price, budget=100.0)
         assert run_all(store, TeacherKind.OPENAI, url, high).stopped == ""

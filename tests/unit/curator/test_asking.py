@@ -15,7 +15,7 @@ from multiverse_curator.material import RewriteMaterial
 from multiverse_curator.pace import LocalPace
 from multiverse_curator.pipeline import Pipeline, Rules
 from multiverse_curator.source import Source
-from multiverse_curator.store import CallState, Complaint, State, Store
+from multiverse_curator.store import CallState, Complaint, State, Store, local_store
 from multiverse_curator.teachers.contract import Question, Reply, Spent, TeacherBusy
 from multiverse_curator.teachers.rules import RulesTeacher
 
@@ -59,7 +59,7 @@ class Busy(RulesTeacher):
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    opened = Store("sqlite://")
+    opened = local_store("sqlite://")
     opened.add([Source(id="one", prompt="?", reasoning=TWO_FORKS)])
     yield opened
     opened.close()
@@ -71,7 +71,7 @@ def pipeline(store: Store, teacher: RulesTeacher, slept: list[float] | None = No
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    asking = Asking(teacher, store, LocalPace(None, None), Terms(), sleep)
+    asking = Asking(teacher, store.ledger, LocalPace(None, None), Terms(), sleep)
     return Pipeline(store, asking, Rules())
 
 
@@ -98,7 +98,7 @@ async def test_a_question_that_is_never_answered_well_is_asked_three_times(store
 
 async def test_a_complaint_about_a_whole_stage_is_heard_by_all_its_questions(store: Store) -> None:
     teacher = Counting()
-    asking = Asking(teacher, store, LocalPace(None, None), Terms())
+    asking = Asking(teacher, store.ledger, LocalPace(None, None), Terms())
     ask = asking.of(1, {"rewrite/": Complaint("the answer changed", 1)})
     data = RewriteMaterial(question="?", before="", label=Label.COLLECTIVE, paths=["a.", "b."])
     for name in ("0.0", "0.2"):

@@ -1,0 +1,1 @@
+"""Workers: Celery tasks around the stages, and what hands samples to them."""

@@ -1,0 +1,114 @@
+"""Every call to a teacher of one job, its money, and the answers that were paid for.
+
+A call is booked before it is sent, with the most that it may cost; what came of it, its answer and
+its cost are booked in one transaction. Must not know what is asked.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+
+from sqlalchemy import Connection, Update, func, select, update
+
+from multiverse_curator.faults import Stage
+from multiverse_curator.store.database import Database
+from multiverse_curator.store.tables import answers, calls, jobs
+
+
+class CallState(StrEnum):
+    STARTED = "started"
+    ANSWERED = "answered"
+    FAILED = "failed"
+    LOST = "lost"  # in flight when its process ended or was told to: perhaps billed
+
+
+class BudgetSpent(Exception):
+    """The next question might cost more than is left."""
+
+
+class Ledger:
+    """Of one job; any number of processes may book."""
+
+    def __init__(self, database: Database, job: str) -> None:
+        self._database = database
+        self._job = job
+
+    def stored_answer(self, key: str) -> str | None:
+        with self._database.read() as db:
+            return db.scalar(select(answers.c.text).where(answers.c.key == key))
+
+    def start_call(
+        self, key: str, sample: int, stage: Stage, most: float = 0.0, budget: float | None = None
+    ) -> int:
+        """Reserves `most`; BudgetSpent if that, what is spent and what is reserved exceed it."""
+        job = update(jobs).where(jobs.c.id == self._job)
+        if budget is not None:
+            job = job.where(jobs.c.spent + jobs.c.reserved + most <= budget)
+        row = {"job": self._job, "key": key, "sample": sample, "stage": stage.value}
+        begun = {"state": CallState.STARTED.value, "begun": time.time(), "reserved": most}
+        with self._database.write() as db:
+            inserted = db.execute(calls.insert().values(**row, **begun)).inserted_primary_key
+            if not db.execute(job.values(reserved=jobs.c.reserved + most)).rowcount:
+                raise BudgetSpent
+        assert inserted
+        return int(inserted[0])
+
+    def end_call(
+        self,
+        call: int,
+        key: str,
+        state: CallState,
+        *,
+        spent: tuple[int, int] = (0, 0),
+        cost: float = 0.0,
+        note: str = "",
+        text: str | None = None,
+    ) -> None:
+        """Book what became of the call; `text` is its answer, and is stored with it.
+
+        One that was taken for lost meanwhile is booked as what it turned out to be; the first
+        answer to a question stays.
+        """
+        booked = {"state": state.value, "cost": cost, "note": note}
+        tokens = {"input_tokens": spent[0], "output_tokens": spent[1]}
+        at = calls.c.id == call
+        with self._database.write() as db:
+            was = db.execute(select(calls.c.reserved).where(at).with_for_update()).one()
+            db.execute(update(calls).where(at).values(**booked, **tokens, reserved=0.0))
+            if text is not None:
+                row = {"key": key, "call": call, "text": text}
+                self._database.insert_new(db, answers, row)
+            db.execute(
+                update(jobs)
+                .where(jobs.c.id == self._job)
+                .values(
+                    reserved=jobs.c.reserved - was.reserved,
+                    spent=jobs.c.spent + cost,
+                    input_tokens=jobs.c.input_tokens + spent[0],
+                    output_tokens=jobs.c.output_tokens + spent[1],
+                )
+            )
+
+    def book_lost(self) -> int:
+        """All calls of the job that are in flight: whoever made them is gone."""
+        with self._database.write() as db:
+            return book_lost(db, self._job)
+
+    def spent(self) -> float:
+        with self._database.read() as db:
+            return float(db.scalar(select(jobs.c.spent).where(jobs.c.id == self._job)) or 0.0)
+
+
+def book_lost(db: Connection, job: str, sample: int | None = None) -> int:
+    """Calls in flight, of one sample if given; what they had reserved is free again."""
+    left = (calls.c.job == job) & (calls.c.state == CallState.STARTED.value)
+    if sample is not None:
+        left &= calls.c.sample == sample
+    free = db.scalar(select(func.coalesce(func.sum(calls.c.reserved), 0.0)).where(left))
+    lost: Update = update(calls).where(left).values(state=CallState.LOST.value, reserved=0.0)
+    count = db.execute(lost).rowcount
+    if count:
+        freed = jobs.c.reserved - float(free or 0.0)
+        db.execute(update(jobs).where(jobs.c.id == job).values(reserved=freed))
+    return count
