@@ -26,7 +26,8 @@ class Backend(ABC):
     async def get(self, names: Sequence[Name]) -> list[bytes | None]:
         """The blocks of these names in one round trip, in order; None for one that is not there.
 
-        What is read lives on for a full time to live. BackendError when there is no answer.
+        No name twice: Mooncake garbles one of them. What is read lives on for a full time to
+        live. BackendError when there is no answer.
         """
 
     @abstractmethod

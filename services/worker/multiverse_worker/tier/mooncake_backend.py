@@ -84,5 +84,6 @@ class MooncakeBackend(Backend):
             raise BackendError(str(error)) from error
 
     async def close(self) -> None:
-        await self._call(self._store.close)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        # A call that was given up may still run: the store must not go before it.
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        await asyncio.to_thread(self._store.close)
