@@ -13,9 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from multiverse_cli.model import WeightType
+from multiverse_cli.train_cluster import add_to
 from multiverse_shared.errors import InvalidRequest
 
 train_app = typer.Typer(no_args_is_help=True, help="Train models to fork their answers.")
+add_to(train_app)
 ConfigOption = Annotated[
     Path | None,
     typer.Option(help="Settings as YAML or JSON; also MULTIVERSE_TRAIN_* (docs/training.md)."),

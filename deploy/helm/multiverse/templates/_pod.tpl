@@ -91,7 +91,7 @@ topologySpreadConstraints:
 {{/* Requests and limits; `gpus` and `gpuResource` where there are any. */}}
 {{- define "mv.resources" -}}
 {{- $limits := deepCopy .pod.resources.limits -}}
-{{- if .pod.gpus -}}{{- $_ := set $limits .pod.gpuResource .pod.gpus -}}{{- end -}}
+{{- if .pod.gpus -}}{{- $_ := set $limits .pod.gpuResource (.pod.gpus | int | toString) -}}{{- end -}}
 requests: {{- toYaml .pod.resources.requests | nindent 2 }}
 limits: {{- toYaml $limits | nindent 2 }}
 {{- end -}}
