@@ -84,6 +84,7 @@ SEEDS ?= 1 2
 ARRIVALS ?= poisson bursty
 MIXES ?= forkheavy traces
 SIM_ARGS ?=
+PLACEMENT_ARGS ?=
 
 SGLANG_BIN := .venv-sglang/bin
 GPU_PYTHON ?= $(SGLANG_BIN)/python
@@ -91,7 +92,7 @@ GPU_PYTHON ?= $(SGLANG_BIN)/python
 CHART_ARGUMENTS ?=
 IMAGES ?= router curator
 
-.PHONY: help chart images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
+.PHONY: help chart images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim bench-placement soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -200,6 +201,9 @@ bench-sim: setup-all ## tokens a second that a simulator tells over one stream (
 
 sim: setup-all ## placement policies in a simulated fleet: goodput, latency, decision time; table and plots in build/sim (WORKERS='16 128 1024', LOADS, MIXES, ARRIVALS, SEEDS, SIM_ARGS)
 	@$(BIN)/python -m tests.bench.sim_fleet --workers $(if $(filter file,$(origin WORKERS)),16,$(WORKERS)) --loads $(LOADS) --mixes $(MIXES) --arrivals $(ARRIVALS) --seeds $(SEEDS) $(SIM_ARGS)
+
+bench-placement: setup-all ## auto against eager and serial forks on three real workers (MODEL, SEED, PLACEMENT_ARGS)
+	@$(BIN)/python -m tests.bench.placement_fleet --model $(MODEL) --seed $(SEED) $(PLACEMENT_ARGS)
 
 bench-router: setup-all ## what the router adds to streams and costs, beside a Rust gateway (MODEL, STREAMS, RATE tokens/s each, SECONDS, ROUNDS)
 	@[ -x build/gateway/bin/smg ] || { $(PYTHON) -m venv build/gateway && build/gateway/bin/pip install --quiet --disable-pip-version-check --only-binary :all: smg==$(SMG); } || echo "no gateway: measured without one" >&2

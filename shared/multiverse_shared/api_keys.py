@@ -3,8 +3,8 @@
 A key is 256 random bits, so one SHA-256 of it is as safe to store as a slow hash of a password
 would be, and cheap enough to compute for every call. The keyring holds hashes only. One line for
 each key: NAME sha256:HEX, then what it allows, if there is a limit: concurrency=N, requests=N and
-tokens=N a minute, priority=N; `#` begins a comment. Several keys may have one name (to change keys
-without a gap); they share its limits.
+tokens=N a minute, priority=N, token_ms=N; `#` begins a comment. Several keys may have one name (to
+change keys without a gap); they share its limits.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ PREFIX = "mv-"
 MOST_CHARACTERS = 256  # of a key that is worth hashing
 LOOK_EVERY_S = 1.0
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_LIMITS = ("concurrency", "requests", "tokens", "priority")
+_LIMITS = ("concurrency", "requests", "tokens", "priority", "token_ms")
+_NOT_NONE = ("concurrency", "requests", "tokens", "token_ms")
 _LINE = re.compile(
     rf"(?P<name>{_NAME.pattern})\s+sha256:(?P<hash>[0-9a-f]{{64}})"
     rf"(?P<limits>(?:\s+(?:{'|'.join(_LIMITS)})=(?:0|[1-9][0-9]{{0,8}}))*)"
 )
 _HOW = "send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`"
 _FORM = (
-    "NAME sha256:HEX [concurrency=N] [requests=N] [tokens=N] [priority=N]; "
+    "NAME sha256:HEX [concurrency=N] [requests=N] [tokens=N] [priority=N] [token_ms=N]; "
     "`multiverse key new NAME` prints such a line"
 )
 
@@ -66,7 +67,12 @@ class Allowance:
     concurrency: int | None = None  # answers in flight
     requests: int | None = None  # answers begun in a minute
     tokens: int | None = None  # prompt and answer, in a minute
-    priority: int = 0  # the higher goes first where requests queue
+    priority: int = 0  # the higher goes first where requests and paths queue
+    token_ms: int | None = None  # milliseconds a token that its answers aim at
+
+    def ranked(self, priority: int | None) -> int:
+        """The priority of a request that asks for one."""
+        return self.priority if priority is None else min(priority, self.priority)
 
     @property
     def limited(self) -> bool:
@@ -202,6 +208,6 @@ def _parse_line(line: str, place: str) -> Key:
         raise InvalidRequest(f"{place}: not of the form {_FORM}", field="keys")
     pairs = [pair.partition("=") for pair in match["limits"].split()]
     limits = {kind: int(most) for kind, _, most in pairs}
-    if len(limits) < len(pairs) or any(not limits.get(kind, 1) for kind in _LIMITS[:3]):
+    if len(limits) < len(pairs) or any(not limits.get(kind, 1) for kind in _NOT_NONE):
         raise InvalidRequest(f"{place}: not of the form {_FORM}", field="keys")
     return Key(match["name"], bytes.fromhex(match["hash"]), Allowance(**limits))

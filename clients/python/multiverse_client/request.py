@@ -34,6 +34,8 @@ class Options(TypedDict, total=False):
     max_goal_tokens: int | None
     max_blocks: int | None
     deadline_s: float | None
+    token_ms: float | None
+    priority: int | None
     return_context: bool | None
     temperature: float | None
     top_p: float | None

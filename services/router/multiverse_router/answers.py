@@ -26,6 +26,7 @@ from multiverse_router.model import ServedModel
 from multiverse_router.request import AnswerRequest
 from multiverse_router.scoring import prompt_logprobs
 from multiverse_router.visit import current_visit
+from multiverse_shared.api_keys import Allowance
 from multiverse_shared.errors import (
     MultiverseError,
     RequestTooLarge,
@@ -115,7 +116,9 @@ class Answers:
         cost = max(count(one.prompt) + one.limits.max_total_tokens for one in requests)
         deadline_s = visit.bounded(first.deadline_s)
         ids = [request.id for request in requests]
-        for grant in await self._admissions.admit(first.tenant, ids, cost, deadline_s):
+        for grant in await self._admissions.admit(
+            first.tenant, ids, cost, deadline_s, first.priority
+        ):
             visit.grants[grant.id] = grant
 
     def _check(self, request: AnswerRequest) -> None:
@@ -210,6 +213,7 @@ class Answers:
         grant: Grant | None = None
         try:
             grant = await self._granted(request)
+            request = _aimed(request, grant.allowance, self._fleet.token_ms)
             model = self._served(request)
             if self.closing:
                 raise WorkerUnavailable(_CLOSING)
@@ -233,6 +237,15 @@ class Answers:
     def _with_context(self, event: FinishEvent, answer: Context, layout: str) -> FinishEvent:
         sealed = self.seal.seal(answer, layout)
         return replace(event, context=sealed, context_omitted=None if sealed else "too_large")
+
+
+def _aimed(request: AnswerRequest, allowed: Allowance, token_ms: float | None) -> AnswerRequest:
+    """With the target and the priority that count: its own, those of its key, the router's."""
+    return replace(
+        request,
+        token_ms=request.token_ms or allowed.token_ms or token_ms,
+        priority=allowed.ranked(request.priority),
+    )
 
 
 def _error_event(error: MultiverseError) -> ErrorEvent:

@@ -79,7 +79,7 @@ class Branches:
         self._request = request
         self._prompt_tokens = prompt_tokens
         self._max_live = max_live
-        self._progress = Progress(_now())
+        self._progress = Progress(_now(), request.token_ms, request.priority or 0)
         self._session = Session(self._progress)
         self._home = Home(pool.fleet.homeless)
         self._held = Held()
@@ -94,6 +94,7 @@ class Branches:
 
     def __enter__(self) -> Branches:
         self._scope.callback(self._held.release)
+        self._scope.callback(self._pool.leave, self._progress)
         self._scope.enter_context(self._home)
         self._scope.enter_context(self._pool.fleet.waking(self._session))
         self._scope.enter_context(self._session)
@@ -115,6 +116,7 @@ class Branches:
         """Nothing more is told of it."""
         running = self._running.pop(branch, None)
         if running is not None:
+            self._starts.loaded(running.start)
             self._stranded.pop(branch, None)
             self._names.pop(running.number, None)
             self._session.abort(running.number)
@@ -193,6 +195,7 @@ class Branches:
             running.skip -= known
             update = trimmed(update, known)
         running.taken.extend(update.ids)
+        self._starts.loaded(running.start)
         self._progress.tokens += len(update.ids)
         if not update.HasField("finish") or update.finish.reason in _ENDS:
             return Step(running.start, update, news.worker)
@@ -242,7 +245,7 @@ class Branches:
             self._done.append(Step(running.start, pb.Update(finish=rest)))
             return
         try:
-            worker = self._pool.root(count(rest.start.context), [failed] if failed else [])
+            worker = self._pool.root(rest.start.context, [failed] if failed else [])
         except WorkerUnavailable:
             if not isinstance(error, WorkerUnavailable) or not self._pool.fleet.reroute_s:
                 raise error from None
@@ -265,7 +268,7 @@ class Branches:
         self._starts.ask_again()
         for name, running in list(self._stranded.items()):
             try:
-                worker = self._pool.root(count(running.start.context) + len(running.taken))
+                worker = self._pool.root(running.start.context)
             except WorkerUnavailable:
                 if _now() >= self._stranded_until:
                     raise

@@ -48,6 +48,8 @@ class AnswerRequest:
     sampling: SamplingOptions
     stop: tuple[str, ...] = ()  # strings that end the answer, in text of the root
     deadline_s: float | None = None
+    token_ms: float | None = None  # that a token may take, in the mean; None: what its key has
+    priority: int | None = None  # None: that of its key
     return_context: bool = False  # the answer's tree, signed, with the finish event
     operation: str = "chat"  # or text_completion, as OpenTelemetry calls it
     tenant: str = field(default_factory=current_tenant)  # who asks: the name of its key

@@ -51,7 +51,7 @@ async def _said(
     """By one worker; None when it was lost."""
     session = Session(Progress(asyncio.get_running_loop().time()))
     with session, Home(pool.fleet.homeless) as home:
-        worker = pool.root(len(ids))
+        worker = pool.root(request.prompt)
         home.move(worker)
         start = pb.Start(
             branch=new_branch(),

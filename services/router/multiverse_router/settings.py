@@ -68,10 +68,22 @@ class RouterSettings(BaseSettings):
         "none: no registry, limits of this router alone",
     )
     placement: Roots = Field(
-        Roots.LEAST_LOAD, description="where a request starts; see `multiverse_router.placement`"
+        Roots.AUTO, description="where a request starts; see docs/placement.md"
     )
     siblings: Siblings = Field(
-        Siblings.LOCAL, description="where the paths of a fork run: all at home, or spread"
+        Siblings.AUTO,
+        description="where and when the paths of a fork run: all at home, spread, or `auto`",
+    )
+    token_ms: float | None = Field(
+        None,
+        gt=0,
+        description="milliseconds a token, in the mean, that answers aim at; none: no paths wait",
+    )
+    prefill_tokens_per_s: float = Field(
+        2000.0, gt=0, description="that a worker is assumed to load; `auto` weighs moves by it"
+    )
+    prefix_index: int = Field(
+        65_536, ge=0, description="places of prefixes on workers that are remembered"
     )
     reroute_s: float = Field(
         10.0, ge=0, description="what has lost its worker waits so long for another one"

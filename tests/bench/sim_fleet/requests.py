@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from multiverse_router.placement.view import Progress
-from multiverse_router.placement.waiting import Waiting
 from tests.bench.sim_fleet.mixes import Arrival, Paths, Program
+from tests.bench.sim_fleet.waiting import Waiting
 
 if TYPE_CHECKING:
     from tests.bench.sim_fleet.machine import Machine

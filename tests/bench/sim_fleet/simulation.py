@@ -12,12 +12,12 @@ from typing import overload
 from multiverse_router.placement.auto import RETRY_S
 from multiverse_router.placement.policy import Fork, Policy, Root
 from multiverse_router.placement.view import Progress, WorkerView
-from multiverse_router.placement.waiting import Waiting, WaitingForks
 from multiverse_shared.errors import CapacityExceeded
 from multiverse_worker.engines.sim.timing import StepTimes
 from tests.bench.sim_fleet.machine import Machine
 from tests.bench.sim_fleet.mixes import Arrival, Paths
 from tests.bench.sim_fleet.requests import Branch, Join, Request
+from tests.bench.sim_fleet.waiting import Waiting, WaitingForks
 
 FIRST_PATH_TOKENS = 128.0  # that a path is expected to have before any has ended
 _WEIGHT = 0.05  # of the last path in the mean

@@ -32,7 +32,7 @@ ROLE_ASSISTANT: Role
 ROLE_DEVELOPER: Role
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("model", "prompt", "messages", "parallel", "max_tokens", "max_critical_tokens", "max_paths", "max_live_paths", "max_depth", "max_path_tokens", "max_goal_tokens", "max_blocks", "deadline_s", "return_context", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs", "stop", "seed")
+    __slots__ = ("model", "prompt", "messages", "parallel", "max_tokens", "max_critical_tokens", "max_paths", "max_live_paths", "max_depth", "max_path_tokens", "max_goal_tokens", "max_blocks", "deadline_s", "return_context", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs", "stop", "seed", "token_ms", "priority")
     class LogitBiasEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,8 @@ class GenerateRequest(_message.Message):
     TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_MS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     model: str
     prompt: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
@@ -92,7 +94,9 @@ class GenerateRequest(_message.Message):
     top_logprobs: int
     stop: _containers.RepeatedScalarFieldContainer[str]
     seed: int
-    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., parallel: _Optional[_Union[Parallel, str]] = ..., max_tokens: _Optional[int] = ..., max_critical_tokens: _Optional[int] = ..., max_paths: _Optional[int] = ..., max_live_paths: _Optional[int] = ..., max_depth: _Optional[int] = ..., max_path_tokens: _Optional[int] = ..., max_goal_tokens: _Optional[int] = ..., max_blocks: _Optional[int] = ..., deadline_s: _Optional[float] = ..., return_context: bool = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., logprobs: bool = ..., top_logprobs: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., seed: _Optional[int] = ...) -> None: ...
+    token_ms: float
+    priority: int
+    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., parallel: _Optional[_Union[Parallel, str]] = ..., max_tokens: _Optional[int] = ..., max_critical_tokens: _Optional[int] = ..., max_paths: _Optional[int] = ..., max_live_paths: _Optional[int] = ..., max_depth: _Optional[int] = ..., max_path_tokens: _Optional[int] = ..., max_goal_tokens: _Optional[int] = ..., max_blocks: _Optional[int] = ..., deadline_s: _Optional[float] = ..., return_context: bool = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., logprobs: bool = ..., top_logprobs: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., seed: _Optional[int] = ..., token_ms: _Optional[float] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("role", "content", "multiverse")

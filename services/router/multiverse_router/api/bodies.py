@@ -196,6 +196,12 @@ class ParallelOptions(Body):
     max_blocks: NotNegative | None = None
     max_live_paths: Positive | None = Field(None, description="decoded at once; more queue")
     deadline_s: Annotated[float, Field(gt=0, le=86400)] | None = None
+    token_ms: Annotated[float, Field(gt=0, le=60_000)] | None = Field(
+        None, description="milliseconds a token, in the mean, that the answer aims at"
+    )
+    priority: NotNegative | None = Field(
+        None, description="the higher goes first; not above that of the key"
+    )
     return_context: bool = Field(False, description="the answer's signed tree, to give back")
 
     def keeps_tags(self, settings: RouterSettings) -> bool:
@@ -289,6 +295,8 @@ def prompted_request(
         sampling=body.sampling(model),
         stop=tuple(body.stop or ()),
         deadline_s=options.deadline_s,
+        token_ms=options.token_ms,
+        priority=options.priority,
         return_context=options.return_context,
     )
 

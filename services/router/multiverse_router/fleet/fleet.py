@@ -19,7 +19,10 @@ from multiverse_router.fleet.pool import Pool
 from multiverse_router.fleet.session import Session
 from multiverse_router.fleet.worker import Account, Worker
 from multiverse_router.model import ServedModel
+from multiverse_router.placement.auto import AutoOptions
 from multiverse_router.placement.choice import policy
+from multiverse_router.placement.prefix_index import PrefixIndex
+from multiverse_router.placement.waiting import Turns
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import InvalidRequest, NotFound, WorkerUnavailable
 
@@ -39,7 +42,12 @@ class Fleet:
         self._settings = settings
         self._discovery = source or discovery(settings)
         self._models = Models(settings, self._digest_of)
-        self.policy = policy(settings.placement, settings.siblings)
+        self.policy = policy(
+            settings.placement, settings.siblings, AutoOptions(settings.prefill_tokens_per_s)
+        )
+        self.prefixes = PrefixIndex(settings.prefix_index)
+        self.turns = Turns()
+        self.token_ms = settings.token_ms
         self._workers: dict[str, Worker] = {}  # by address
         self._links: dict[str, asyncio.Task[None]] = {}
         self._waiting: set[Session] = set()

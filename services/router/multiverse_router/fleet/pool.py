@@ -13,8 +13,10 @@ from multiverse_router.fleet.session import Session
 from multiverse_router.fleet.worker import Worker
 from multiverse_router.model import ServedModel
 from multiverse_router.placement.policy import Fork, Root
+from multiverse_router.placement.prefix_index import prefix_keys
 from multiverse_router.placement.view import Progress, WorkerView
 from multiverse_shared.errors import WorkerUnavailable
+from multiverse_shared.tree import Context, count
 
 if TYPE_CHECKING:
     from multiverse_router.fleet.fleet import Fleet
@@ -41,15 +43,29 @@ class Pool:
         """Whether what began on a worker may go on there."""
         return worker.reachable and self._serves(worker)
 
-    def root(self, tokens: int, without: Collection[Worker] = ()) -> Worker:
-        """Where a context of so many tokens starts, or starts again.
+    def root(
+        self,
+        context: Context,
+        without: Collection[Worker] = (),
+        progress: Progress | None = None,
+    ) -> Worker:
+        """Where a context starts, or, without the `progress` of its request, starts again.
 
-        WorkerUnavailable when no worker but those of `without` takes it.
+        WorkerUnavailable when no worker but those of `without` takes it; CapacityExceeded when
+        none can keep the target of the request.
         """
-        snapshot = _Snapshot(self.members, without)
+        members = self.members
+        snapshot = _Snapshot(members, without)
         if not any(worker.available for worker in snapshot.members):
             raise WorkerUnavailable(self.fleet.reason)
-        return snapshot.of(self.fleet.policy.root(snapshot, Root(tokens), _now()))
+        keys = prefix_keys(context, self._digest) if len(members) > 1 else ()
+        held = self.fleet.prefixes.coverage(keys)
+        by_address = {worker.address: held.get(_cache_of(worker), 0) for worker in snapshot.members}
+        coverage = {address: tokens for address, tokens in by_address.items() if tokens}
+        root = Root(count(context), coverage, progress)
+        worker = snapshot.of(self.fleet.policy.root(snapshot, root, _now()))
+        self.fleet.prefixes.sent(_cache_of(worker), keys)
+        return worker
 
     def fork(
         self, home: Worker, paths: int, tokens: int, progress: Progress
@@ -58,10 +74,23 @@ class Pool:
 
         WorkerUnavailable when `home` is gone and nobody else takes anything.
         """
-        snapshot = _Snapshot(self.members)
+        snapshot, now, turns = _Snapshot(self.members), _now(), self.fleet.turns
         fork = Fork(home.address, tokens, paths, progress, self.fleet.path_tokens)
-        placed = self.fleet.policy.fork(snapshot, fork, _now())
+        if turns.is_first(home.address, progress, now):
+            placed = self.fleet.policy.fork(snapshot, fork, now)
+        else:  # one goes on in any case
+            least = 0 if progress.running or not self.holds(home) else 1
+            placed = (*[home.address] * least, *[None] * (paths - least))
+        if None in placed:
+            turns.wait(home.address, progress)
+        else:
+            turns.leave(home.address, progress)
         return [None if address is None else snapshot.of(address) for address in placed]
+
+    def leave(self, progress: Progress) -> None:
+        """A request is over: it waits nowhere."""
+        for worker in self.fleet.workers:
+            self.fleet.turns.leave(worker.address, progress)
 
     def _serves(self, worker: Worker) -> bool:
         link = worker.link
@@ -113,6 +142,11 @@ class _Views(Sequence[WorkerView]):
 
     def __iter__(self) -> Iterator[WorkerView]:
         return (worker.view for worker in self._members)
+
+
+def _cache_of(worker: Worker) -> str:
+    """Names what a worker has cached: with its process it ends."""
+    return f"{worker.address} {worker.link.stream}"
 
 
 def _now() -> float:

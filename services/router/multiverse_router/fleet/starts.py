@@ -1,6 +1,7 @@
 """Branches of one answer that have not begun: in the order of their paths, with their places.
 
-Paths of one fork are placed as one decision. Knows no commands.
+Paths of one fork are placed as one decision. Of those on one worker that lacks their prefix the
+first one begins alone, and the others when it is there: so it is computed once. Knows no commands.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Starts:
         self._items: list[_Item] = []
         self._deferred: list[_Item] = []  # the policy lets them wait
         self._placed: dict[str, Worker | None] = {}
+        self._pioneers: dict[tuple[str | None, Worker], str | None] = {}  # load for siblings
 
     def add(self, starts: Iterable[StartBranch]) -> None:
         for start in starts:
@@ -69,7 +71,16 @@ class Starts:
         worker = self._placed.pop(start.branch, None) or self._held.home(start)
         if worker is not None and self._pool.holds(worker):
             return worker
-        return self._pool.root(count(start.context))
+        first = self._progress if start.block is None and not start.joins else None
+        return self._pool.root(start.context, progress=first)
+
+    def loaded(self, start: StartBranch) -> None:
+        """A branch has said something, or has ended: its worker holds its context."""
+        done = [key for key, name in self._pioneers.items() if name == start.branch]
+        for key in done:
+            self._pioneers[key] = None
+        if done:
+            self.ask_again()
 
     def _waits(self, start: StartBranch) -> bool:
         """Ask the policy about all siblings of `start` that have not begun, if it wasn't."""
@@ -81,10 +92,14 @@ class Starts:
             names = [start.branch, *(other.branch for other in others if _is_sibling(other))]
             placed = self._pool.fork(home, len(names), count(start.context), self._progress)
             self._placed.update(zip(names, placed, strict=True))
-        if self._placed[start.branch] is None:
+        worker = self._placed[start.branch]
+        if worker is None:
             del self._placed[start.branch]
             return True
-        return False
+        if worker is home or not self._pool.holds(worker):
+            return False
+        pioneer = self._pioneers.setdefault((start.block, worker), start.branch)
+        return pioneer not in (None, start.branch)
 
 
 def _is_sibling(start: StartBranch) -> bool:

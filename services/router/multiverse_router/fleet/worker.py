@@ -63,6 +63,7 @@ class Worker(Account):
             return WorkerView(
                 id=self.address,
                 accepting=self.available,
+                requests=self.requests,
                 running=link.branches,
                 loading=link.loading,
                 tokens=link.tokens,
@@ -71,6 +72,7 @@ class Worker(Account):
         return WorkerView(
             id=self.address,
             accepting=self.available,
+            requests=self.requests,
             running=link.branches + (link.others if fresh else 0),
             waiting=report.waiting if fresh else 0,
             loading=link.loading,

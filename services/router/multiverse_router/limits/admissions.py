@@ -47,15 +47,22 @@ class Admissions:
         self._queue_s = queue_s
 
     async def admit(
-        self, tenant: str, ids: Sequence[str], tokens: int, deadline_s: float | None = None
+        self,
+        tenant: str,
+        ids: Sequence[str],
+        tokens: int,
+        deadline_s: float | None = None,
+        priority: int | None = None,
     ) -> list[Grant]:
         """All of `ids` or none, each of which may cost `tokens`. CapacityExceeded.
+
+        `priority` is what they ask for; it counts up to that of the tenant.
 
         The limits of the tenant are asked last: what waits in vain has used nothing up.
         """
         allowance = self._allowance(tenant)
         within = self._queue_s if deadline_s is None else min(self._queue_s, deadline_s)
-        await self.places.take(len(ids), allowance.priority, within)
+        await self.places.take(len(ids), allowance.ranked(priority), within)
         try:
             claim = Claim(tenant, tuple(ids), tokens * len(ids))
             await self._limits.reserve(claim, allowance)

@@ -20,7 +20,8 @@ a path runs, p steps (see `slack`):
              of all (n, m) the one with most paths that run, and of these the largest n;
              workers in the order of load(w), then of what runs there
 
-A worker that has measured nothing yet is believed to have room: it will have measured soon.
+A worker that has measured nothing yet is believed to have room, and to be as fast as another: it
+will have measured soon. Where none has, load counts as in `prefix_affinity`.
 
 States of a path: waiting -> running at home | running elsewhere. A running path is never
 paused or moved; so the budget looks p steps ahead. Waiting forks of one worker are asked in the
@@ -36,7 +37,7 @@ branches wait for room, or whose free cells do not hold the context, comes behin
 request with a target T is refused when no worker can hold it: every fork can wait down to one
 path, so a worker with r requests has room for one more while
 
-    step(r + 1) <= SHARE x T
+    r = 0  or  step(r + 1) <= SHARE x T
 
 Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 8
 (other workers that are looked at for a fork), kept 1 (branches), RETRY_S 0.5 s; SHARE and
@@ -56,6 +57,7 @@ from multiverse_router.placement.policy import (
     RootPolicy,
     SiblingPolicy,
 )
+from multiverse_router.placement.prefix_affinity import LOAD_TOKENS
 from multiverse_router.placement.shortlist import Shortlist
 from multiverse_router.placement.siblings import Local
 from multiverse_router.placement.slack import SHARE, budget_ms
@@ -86,19 +88,26 @@ class AutoRoots(RootPolicy):
         found = self._shortlist.candidates(fleet, root.coverage)
         target = root.progress.target_ms if root.progress else None
         if target is not None:
-            found = [w for w in found if w.steps.ms(w.requests + 1) <= SHARE * target]
+            most = SHARE * target
+            found = [w for w in found if not w.requests or w.steps.ms(w.requests + 1) <= most]
             if not found:
                 raise CapacityExceeded(
                     f"no worker can serve one more request at {target:g} ms a token; try again "
                     "later, or ask for less"
                 )
 
+        known = next((worker.steps for worker in found if worker.steps), None)
+
         def score(worker: WorkerView) -> tuple[bool, float, float, str]:
             lacking = root.tokens - root.coverage.get(worker.id, 0)
             held_up = worker.loading + lacking * (1 + worker.running)
             ms = 1000 * held_up / self._options.prefill_tokens_per_s
-            steps = 2 * worker.steps.ms(worker.running + 1) - worker.steps.ms(1)
-            ms += self._options.answer_tokens * steps
+            curve = worker.steps or known
+            if curve:
+                steps = 2 * curve.ms(worker.running + 1) - curve.ms(1)
+                ms += self._options.answer_tokens * steps
+            else:
+                ms += 1000 * LOAD_TOKENS * load(worker) / self._options.prefill_tokens_per_s
             full = worker.kv_total > 0 and worker.kv_free < root.tokens
             return full or worker.waiting > 0, ms, load(worker), worker.id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from multiverse_router.placement.auto import AutoRoots, AutoSiblings
+from multiverse_router.placement.auto import AutoOptions, AutoRoots, AutoSiblings
 from multiverse_router.placement.least_load import LeastLoad
 from multiverse_router.placement.policy import Policy, RootPolicy, SiblingPolicy
 from multiverse_router.placement.prefix_affinity import PrefixAffinity
@@ -29,12 +29,14 @@ class Siblings(StrEnum):
     AUTO = "auto"
 
 
-def policy(roots: Roots, siblings: Siblings, seed: int = 0) -> Policy:
+def policy(
+    roots: Roots, siblings: Siblings, auto: AutoOptions | None = None, seed: int = 0
+) -> Policy:
     """A policy; one for each fleet, since it may have state."""
-    return Policy(_roots(roots, seed), _siblings(siblings, seed))
+    return Policy(_roots(roots, seed, auto), _siblings(siblings, seed, auto))
 
 
-def _roots(name: Roots, seed: int) -> RootPolicy:
+def _roots(name: Roots, seed: int, auto: AutoOptions | None) -> RootPolicy:
     match name:
         case Roots.ROUND_ROBIN:
             return RoundRobin()
@@ -43,14 +45,14 @@ def _roots(name: Roots, seed: int) -> RootPolicy:
         case Roots.PREFIX_AFFINITY:
             return PrefixAffinity(seed)
         case Roots.AUTO:
-            return AutoRoots(seed)
+            return AutoRoots(seed, auto)
 
 
-def _siblings(name: Siblings, seed: int) -> SiblingPolicy:
+def _siblings(name: Siblings, seed: int, auto: AutoOptions | None) -> SiblingPolicy:
     match name:
         case Siblings.LOCAL:
             return Local(seed)
         case Siblings.SPREAD:
             return Spread(seed)
         case Siblings.AUTO:
-            return AutoSiblings(seed)
+            return AutoSiblings(seed, auto)

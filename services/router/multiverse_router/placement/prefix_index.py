@@ -10,10 +10,27 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 
-from multiverse_shared.keys import Checkpoint
+from multiverse_shared.keys import Checkpoint, content_keys
+from multiverse_shared.tree import Block, Context, Text, count
 
 MOST = 65_536  # pairs of key and worker, some 300 bytes each
+LOOKED_AT = 8192  # tokens of a context: what is behind them is not looked for
+
+
+def prefix_keys(context: Context, namespace: str) -> list[Checkpoint]:
+    """The keys of the beginning of a context, as far as it is worth knowing."""
+    beginning: list[Text | Block] = []
+    left = LOOKED_AT
+    for item in context:
+        if left <= 0:
+            break
+        if isinstance(item, Text):
+            item = replace(item, ids=item.ids[:left])
+        beginning.append(item)
+        left -= count((item,))
+    return content_keys(tuple(beginning), namespace)
 
 
 class PrefixIndex:

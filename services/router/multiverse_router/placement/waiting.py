@@ -1,12 +1,9 @@
-"""Forks with paths that wait, by the worker they wait at.
+"""Whose turn it is among forks whose paths wait at one worker.
 
-Knows whose turn it is, not whether there is room: that is the policy's.
+Knows the order, not whether there is room: that is the policy's.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from multiverse_router.placement.slack import slack_ms
 from multiverse_router.placement.view import Progress
@@ -19,44 +16,25 @@ def turn(progress: Progress, now_s: float) -> tuple[int, bool, float]:
     return -progress.priority, slack < 0, abs(slack)
 
 
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """A fork some of whose paths wait. `ask` places what it can; whether that was any."""
-
-    home: str
-    progress: Progress
-    ask: Callable[[], bool]
-
-
-class WaitingForks:
-    """One for each fleet."""
+class Turns:
+    """The requests with paths that wait, by worker. One for each fleet."""
 
     def __init__(self) -> None:
-        self._at: dict[str, list[Waiting]] = {}
+        self._at: dict[str, set[Progress]] = {}
 
-    def add(self, waiting: Waiting) -> None:
-        self._at.setdefault(waiting.home, []).append(waiting)
+    def is_first(self, home: str, progress: Progress, now_s: float) -> bool:
+        """Whether nobody who waits at a worker goes before this request."""
+        own = turn(progress, now_s)
+        others = self._at.get(home, ())
+        return all(turn(other, now_s) >= own for other in others if other is not progress)
 
-    def remove(self, waiting: Waiting) -> None:
-        """Always safe."""
-        at = self._at.get(waiting.home, [])
-        if waiting in at:
-            at.remove(waiting)
-        if not at:
-            self._at.pop(waiting.home, None)
+    def wait(self, home: str, progress: Progress) -> None:
+        """Paths of a request wait at a worker, where it asks again before long."""
+        self._at.setdefault(home, set()).add(progress)
 
-    def homes(self) -> list[str]:
-        """Workers that forks wait at."""
-        return list(self._at)
-
-    def freed(self, home: str, now_s: float) -> None:
-        """A place may be free on `home`: ask in the order of `turn`, until one gets none.
-
-        Those that are asked may remove themselves.
-        """
-        at = self._at.get(home)
-        if not at:
-            return
-        for waiting in sorted(at, key=lambda waiting: turn(waiting.progress, now_s)):
-            if not waiting.ask():
-                return
+    def leave(self, home: str, progress: Progress) -> None:
+        """It waits there no more. Always safe."""
+        waiting = self._at.get(home, set())
+        waiting.discard(progress)
+        if not waiting:
+            self._at.pop(home, None)

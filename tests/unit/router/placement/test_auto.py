@@ -124,5 +124,14 @@ def test_a_request_whose_target_no_worker_can_keep_is_refused() -> None:
     with pytest.raises(CapacityExceeded, match="25 ms a token"):
         AutoRoots().root(full, Root(100, progress=target), NOW)
     assert AutoRoots().root(full, Root(100), NOW) == "a"
+    slow = StillFleet([worker("a", 0, steps=StepCurve(((1, 500.0),)))])  # as it was once
+    assert AutoRoots().root(slow, Root(100, progress=target), NOW) == "a"
     paths = StillFleet([worker("a", 2, requests=2), worker("b", 9, requests=1)])
     assert AutoRoots().root(paths, Root(100, progress=target), NOW) == "b"
+
+
+def test_a_worker_that_has_measured_nothing_is_as_fast_as_another() -> None:
+    new = StillFleet([worker("new", 1, steps=StepCurve()), worker("old", 0)])
+    assert AutoRoots().root(new, Root(100), NOW) == "old"
+    unknown = StillFleet([worker("a", 5, steps=StepCurve()), worker("b", 4, steps=StepCurve())])
+    assert AutoRoots().root(unknown, Root(100), NOW) == "b"

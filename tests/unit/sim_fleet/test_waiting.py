@@ -1,5 +1,5 @@
 from multiverse_router.placement.view import Progress
-from multiverse_router.placement.waiting import Waiting, WaitingForks
+from tests.bench.sim_fleet.waiting import Waiting, WaitingForks
 
 
 def test_forks_are_asked_by_priority_then_slack_and_late_ones_last_until_one_gets_nothing() -> None:

@@ -1,0 +1,216 @@
+"""`auto` against eager and serial forks on real processes: workers, a router, mixed traffic.
+
+Requests come at random (Poisson), the same ones for each policy: half fork into 4 to 8 paths, half
+do not fork. One is good when its whole answer came within a second and its target for each of its
+tokens; refused ones are not. The rate is a share of what the fleet does with as many requests at
+once as it has places. One JSON line last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+
+from tests.reliability.chaos.parts import Part
+from tests.reliability.rig import free_port
+
+GRACE_S = 1.0
+START_S = 120.0
+ANSWER_S = 300.0
+POLICIES = {"eager": "local", "serial": "local", "auto": "auto"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request and when it comes, in seconds from the first."""
+
+    at_s: float
+    prompt: str
+    forks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    seconds: float
+    tokens: int  # 0: it was refused, or failed
+
+    def good(self, token_ms: float) -> bool:
+        return self.tokens > 0 and self.seconds <= GRACE_S + self.tokens * token_ms / 1000
+
+
+def traffic(rate: float, seconds: float, seed: int) -> list[Asked]:
+    rng, now, asked = Random(seed), 0.0, list[Asked]()
+    while (now := now + rng.expovariate(rate)) < seconds:
+        forks = rng.random() < 0.5
+        parts = rng.randint(4, 8) if forks else 2
+        terms = (
+            f"{name}:{rng.randint(1, 9)}+{rng.randint(1, 9)}-{rng.randint(1, 9)}"
+            for name in "abcdefgh"[:parts]
+        )
+        asked.append(Asked(now, f"sum {','.join(terms)},?", forks))
+    return asked
+
+
+async def ask(client: httpx.AsyncClient, asked: Asked, policy: str, target: float) -> Answered:
+    parallel = ("serial" if policy == "serial" else "auto") if asked.forks else "off"
+    body = {"prompt": asked.prompt, "stream": False, "parallel": parallel, "max_tokens": 512}
+    begun = time.perf_counter()
+    answer = await client.post("/v1/generate", json=body | {"token_ms": target})
+    seconds = time.perf_counter() - begun
+    tokens = answer.json()["usage"]["completion_tokens"] if answer.status_code == 200 else 0
+    return Answered(seconds, tokens)
+
+
+async def capacity(client: httpx.AsyncClient, at_once: int, seconds: float, seed: int) -> float:
+    """Answers a second with so many requests at once, all paths of which run."""
+    waiting, done = iter(traffic(1000.0, seconds, seed)), 0
+    end = time.perf_counter() + seconds
+
+    async def user() -> None:
+        nonlocal done
+        while time.perf_counter() < end:
+            await ask(client, next(waiting), "eager", 60_000.0)
+            done += time.perf_counter() < end
+
+    async with asyncio.TaskGroup() as users:
+        for _ in range(at_once):
+            users.create_task(user())
+    return done / seconds
+
+
+async def alone_ms(client: httpx.AsyncClient) -> float:
+    """Milliseconds a token of a request that has a worker for itself; the best of some."""
+    seconds = []
+    for _ in range(5):
+        asked = Asked(0.0, "sum a:7+5-3,b:2+4-1,?", False)
+        answered = await ask(client, asked, "eager", 60_000.0)
+        seconds.append(1000 * answered.seconds / max(1, answered.tokens))
+    return min(seconds)
+
+
+async def offered(
+    client: httpx.AsyncClient, asked: list[Asked], policy: str, target: float
+) -> list[Answered]:
+    """Each at its time, however long others take."""
+    begun = time.perf_counter()
+
+    async def one(entry: Asked) -> Answered:
+        await asyncio.sleep(max(0.0, begun + entry.at_s - time.perf_counter()))
+        return await ask(client, entry, policy, target)
+
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(one(entry)) for entry in asked]
+    return [task.result() for task in running]
+
+
+@asynccontextmanager
+async def router(
+    folder: Path, workers: list[Part], siblings: str
+) -> AsyncIterator[httpx.AsyncClient]:
+    port = free_port()
+    settings = {
+        "WORKERS": ",".join(f"127.0.0.1:{worker.port}" for worker in workers),
+        "SIBLINGS": siblings,
+        "MAX_REQUESTS": "4096",
+        "LOG_LEVEL": "WARNING",
+    }
+    part = Part("router", "multiverse_router", port, settings, folder / "router.log")
+    part.start()
+    url, limits = f"http://127.0.0.1:{port}", httpx.Limits(max_connections=None)
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=ANSWER_S, limits=limits) as client:
+            async with asyncio.timeout(START_S):
+                while not await _ready(client):  # noqa: ASYNC110 - a process, not an event
+                    await asyncio.sleep(0.1)
+            yield client
+    finally:
+        part.stop()
+
+
+async def _ready(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/ready")).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    common = {"MODEL": str(options.model), "ENGINE": options.engine, "LOG_LEVEL": "WARNING"}
+    if options.engine == "llamacpp":
+        common["THREADS"] = "1"
+    workers = [
+        Part(f"w{n}", "multiverse_worker", free_port(), common, folder / f"w{n}.log")
+        for n in range(options.workers)
+    ]
+    try:
+        for worker in workers:
+            worker.start()
+        async with router(folder, workers, "local") as client:
+            alone = await alone_ms(client)
+            most = await capacity(client, options.at_once * len(workers), options.probe, 1)
+        target = options.target * alone
+        asked = traffic(options.load * most, options.seconds, options.seed)
+        found: dict[str, list[Answered]] = {}
+        for policy, siblings in POLICIES.items():
+            async with router(folder, workers, siblings) as client:
+                found[policy] = await offered(client, asked, policy, target)
+    finally:
+        for worker in workers:
+            worker.stop()
+    good = {name: sum(one.good(target) for one in all) for name, all in found.items()}
+    return {
+        "workers": options.workers,
+        "engine": options.engine,
+        "requests": len(asked),
+        "answers_per_s": round(options.load * most, 2),
+        "alone_ms": round(alone, 2),
+        "token_ms": round(target, 2),
+        "good": {name: round(count / len(asked), 4) for name, count in good.items()},
+        "refused": {name: sum(not one.tokens for one in all) for name, all in found.items()},
+        "latency_s": {name: _spread(all) for name, all in found.items()},
+        "goodput_ratio_eager": round(good["auto"] / max(1, good["eager"]), 3),
+        "goodput_ratio_serial": round(good["auto"] / max(1, good["serial"]), 3),
+        "seed": options.seed,
+    }
+
+
+def _spread(answers: list[Answered]) -> dict[str, float]:
+    cuts = quantiles((one.seconds for one in answers), n=100)
+    return {"p50": round(cuts[49], 3), "p99": round(cuts[98], 3)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, default=Path("models/multiverse-tiny"))
+    parser.add_argument("--engine", choices=("llamacpp", "sim"), default="llamacpp")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument(
+        "--at-once", type=int, default=8, help="requests a worker, for the capacity"
+    )
+    parser.add_argument("--probe", type=float, default=15.0, help="seconds that takes")
+    parser.add_argument("--load", type=float, default=0.9, help="of the capacity")
+    parser.add_argument("--target", type=float, default=4.0, help="times a token of one alone")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of traffic, each policy")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        result = asyncio.run(measure(options, Path(folder)))
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
