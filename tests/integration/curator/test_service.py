@@ -22,6 +22,7 @@ from tests.integration.curator.stack import CuratorStack, job_of, until, upload
 from tests.unit.curator.generated import generated
 
 SAMPLES = 10
+pytestmark = pytest.mark.timeout(600)  # a loaded machine starts a service slowly
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from multiverse_curator.store.views import Views
 from multiverse_shared.errors import Conflict, InvalidRequest, NotFound
 
 LEASE_S = 1000.0
+pytestmark = pytest.mark.timeout(600)  # a loaded machine starts PostgreSQL slowly
 
 
 @pytest.fixture
