@@ -100,7 +100,7 @@ def load(
 
 def _prompt(orders: Orders, holding: Holding, context: Context) -> Order | None:
     """Ask for what is not resident of the text that a context begins with: full chunks."""
-    first = context[0] if context else None
+    first = context[0] if context and orders.tier else None
     if not isinstance(first, Text) or len(first.ids) - holding.chain.position < CHUNK:
         return None
     full = [p for p in pieces((first,), holding.root) if not p.chain.pending]
