@@ -19,7 +19,7 @@ export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 buildah() { command buildah --root "$work/storage" --runroot "$work/run" "$@"; }
 
 mirror=$(sed -nE 's/^deb (\[[^]]*\] )?([^ ]+) .*/\2/p; s/^URIs: *([^ ]+).*/\1/p' \
-  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -1)
+  /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null | head -1 || true)
 
 base() { # NAME PACKAGES: an image with python, and little else
   if buildah inspect --type image "localhost/$1" >/dev/null 2>&1; then return; fi
@@ -55,7 +55,7 @@ for name in "${names[@]}"; do
   healthy=null
   case $name in
     router) port=18000 prefix=MULTIVERSE_ROUTER command=(python -m multiverse_router) ;;
-    curator) port=18080 prefix=MULTIVERSE_CURATOR command=(python -m multiverse_curator.service.api) ;;
+    curator) port=18080 prefix=MULTIVERSE_CURATOR command=(python -m multiverse_curator api) ;;
     *) port='' ;;
   esac
   if [ -n "$port" ]; then

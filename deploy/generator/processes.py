@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+from multiverse_curator.service.settings import CuratorSettings
 from multiverse_router.settings import RouterSettings
 from multiverse_trainer.recipe.settings import TrainSettings
 from multiverse_worker.settings import WorkerSettings
@@ -83,4 +84,15 @@ WORKER = Process(
 TRAINER = Process(
     "trainer", TrainSettings, "docs/training.md", frozenset({"model", "data", "output"})
 )
-PROCESSES = (ROUTER, WORKER, TRAINER)
+CURATOR = Process(
+    "curator",
+    CuratorSettings,
+    "docs/curator.md",
+    frozenset(
+        {
+            *("host", "port", "metrics_port", "database", "redis", "keys", "keys_file"),
+            *("teachers_file", "input_folder", "dataset_folder"),
+        }
+    ),
+)
+PROCESSES = (ROUTER, WORKER, CURATOR, TRAINER)

@@ -37,5 +37,7 @@ def _ours(text: str) -> Iterator[str]:
         yield "installs versions that nothing fixes"
     if re.search(r"^(ENV|ARG) .*(KEY|TOKEN|PASSWORD|SECRET)", code, re.MULTILINE):
         yield "holds a secret"
-    if not re.search(r'^CMD \["python", "-m", "multiverse_[a-z.]+"\]$', final, re.MULTILINE):
+    if not re.search(
+        r'^CMD \["python", "-m", "multiverse_[a-z.]+"(, "[a-z]+")?\]$', final, re.MULTILINE
+    ):
         yield "has no command that gets signals"

@@ -43,3 +43,15 @@ def test_the_services_work_together_with_certificates_and_keys(tmp_path: Path) -
             assert told["http"]["last"] == told["grpc"]["last"] == ["finish"]
             machine.services["load"]["environment"].pop("API_KEY_FILE")
             assert "401" in machine.run("load").stderr
+
+
+@pytest.mark.timeout(400)
+def test_the_curator_s_services_work_together(tmp_path: Path) -> None:
+    subprocess.run([str(ROOT / "scripts" / "make_secrets.sh"), str(tmp_path)], check=True)
+    (tmp_path / "volumes").mkdir()
+    machine = Machine(tmp_path, compose.config())
+    with machine.running("redis"), machine.running("curator-api"):
+        eventually(lambda: machine.is_healthy("curator-api"), "a healthy API", START_WITHIN_S)
+        with machine.running("curator-worker"):
+            what = "a healthy worker"
+            eventually(lambda: machine.is_healthy("curator-worker"), what, START_WITHIN_S)

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from deploy.generator.values.base import Values
+from deploy.generator.values.curator import Curator
 from deploy.generator.values.router import Router
 from deploy.generator.values.services import Redis, Trainer
 from deploy.generator.values.surroundings import (
@@ -52,6 +53,7 @@ class ChartValues(Values):
         {}, description="name of a model: its block, with the keys of `worker`; at least one"
     )
     redis: Redis = Redis()
+    curator: Curator = Curator()
     trainer: Trainer = Trainer()
     mtls: Mtls = Mtls()
     network_policies: NetworkPolicies = NetworkPolicies()
