@@ -9,6 +9,7 @@ from typing import Any
 import lm_eval
 import pytest
 
+import multiverse_trainer
 from multiverse_cli.stack import Stack
 from tests.e2e.answers import FLAT
 
@@ -93,3 +94,21 @@ def test_choices_are_ranked_by_the_likelihood_of_their_text(stack: Stack, tasks:
         assert len(values) == 2
         assert all(value < 0 for value in values)
         assert values[0] != values[1]
+
+
+def test_the_generated_tasks_are_a_task_of_lm_eval(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    from lm_eval.tasks import TaskManager
+
+    folder = Path(multiverse_trainer.__file__).parent / "evaluation" / "lm_eval"
+    manager = TaskManager(include_path=str(folder), include_defaults=False, metadata={"tasks": 6})
+    found = evaluate(
+        stack, "local-chat-completions", "chat/completions", "multiverse_generated", manager
+    )
+    figures = found["results"]["multiverse_generated"]
+    assert figures["exact_match,none"] >= 0.5
+    assert figures["activation,none"] == 1.0
+    assert len(found["samples"]["multiverse_generated"]) == 6
