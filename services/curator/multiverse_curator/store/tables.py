@@ -33,6 +33,7 @@ class Name(Text):
     """Text of limited length."""
 
     impl = types.String
+    cache_ok = True
 
 
 metadata = MetaData()
