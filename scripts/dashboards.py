@@ -248,6 +248,28 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
                 ),
                 "Revoked leases and branches put back are computed again.",
             ),
+            one(
+                "Tier: tokens that came",
+                "short",
+                rate(f"{WORKER}tier_fetched_tokens_total", "instance"),
+                "{{instance}}",
+                "A second, from the prefix-cache tier: of paths that ran elsewhere.",
+            ),
+            one(
+                "Tier: bytes",
+                "Bps",
+                rate(f"{WORKER}tier_bytes_total", "instance, way"),
+                "{{instance}} {{way}}",
+            ),
+            Panel(
+                "Tier: time",
+                "s",
+                (
+                    (rate(f"{WORKER}tier_fetch_seconds_total", "instance"), "{{instance}} waited"),
+                    (rate(f"{WORKER}tier_saved_seconds_total", "instance"), "{{instance}} saved"),
+                ),
+                "Seconds a second: branches waited for blocks; computing would have taken more.",
+            ),
         ],
     ),
 }
