@@ -19,7 +19,7 @@ from tests.e2e.conftest import MODEL
 from tests.e2e.load import eventually
 from tests.integration.observability.queries import RULES, expressions, metrics
 
-WITHIN_S = 40.0
+WITHIN_S = 90.0
 FUZZED = 50
 
 
@@ -64,7 +64,7 @@ def prometheus(folder: Path, port: int, targets: list[str]) -> subprocess.Popen[
             group["interval"] = "1s"
         (folder / file.name).write_text(yaml.safe_dump(rules))
     config = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "3s", "evaluation_interval": "1s"},
         "rule_files": [file.name for file in RULES],
         "scrape_configs": [{"job_name": "multiverse", "static_configs": [{"targets": targets}]}],
     }
@@ -84,6 +84,9 @@ def is_ready(url: str) -> bool:
         return httpx.get(f"{url}/-/ready").is_success
     except httpx.TransportError:
         return False
+
+
+pytestmark = pytest.mark.timeout(300)  # Prometheus looks when it looks
 
 
 def use(stack: Stack) -> None:
@@ -107,7 +110,7 @@ def test_every_metric_of_dashboards_and_alerts_is_seen(observed: Observed) -> No
     assert len(wanted) > 30
 
     use(observed.stack)
-    eventually(lambda: wanted <= observed.names, "all metrics in Prometheus", WITHIN_S)
+    eventually(lambda: not wanted - observed.names, "all metrics in Prometheus", WITHIN_S)
     assert len(observed.query("up == 1")) == 2
 
 
