@@ -58,7 +58,7 @@ def _others(node: Schema, definitions: Schema) -> Iterator[Any]:
     if "enum" in node:
         yield from (value for value in node["enum"] if value not in (default, ""))
     elif kind == "boolean":
-        yield from (value for value in (True, False) if value != default)
+        yield from (True, False)  # a file of values may have turned it on
     elif kind in ("integer", "number"):
         yield from _numbers(node, default)
     elif kind == "array":
