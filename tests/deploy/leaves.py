@@ -48,7 +48,7 @@ def _walk(node: Schema, definitions: Schema, path: tuple[str, ...]) -> Iterator[
 
 
 def _others(node: Schema, definitions: Schema) -> Iterator[Any]:
-    """Values that the schema allows, none of them the default."""
+    """Values that the schema allows."""
     node = _resolved(node, definitions)
     if "anyOf" in node:
         node = {**node, **_resolved(node["anyOf"][0], definitions)}
@@ -73,9 +73,9 @@ def _others(node: Schema, definitions: Schema) -> Iterator[Any]:
 def _numbers(node: Schema, default: float | None) -> Iterator[float]:
     least = node.get("minimum", node.get("exclusiveMinimum", 0))
     most = node.get("maximum", node.get("exclusiveMaximum", 1 << 20))
-    never = {default, node.get("exclusiveMinimum"), node.get("exclusiveMaximum")}
-    tries = [(default or 0) + 1, (default or 0) / 2, least + 1, least, most - 1, (least + most) / 2]
-    for value in tries:
+    never = {node.get("exclusiveMinimum"), node.get("exclusiveMaximum")}
+    tries = [(default or 0) + 1, (default or 0) / 2, least + 1, most - 1, (least + most) / 2, least]
+    for value in tries:  # the default may be among them: a file of values may have another one
         number = int(value) if node["type"] == "integer" else float(value)
         if number not in never and least <= number <= most:
             yield number
