@@ -114,8 +114,9 @@ class Chaos:
     def _reconciled(self, database: Database) -> dict[str, Any]:
         """The ledger against what the teacher wrote down."""
         noted = [line.split() for line in self._journal.read_text("utf-8").splitlines()]
-        asked = Counter(int(call) for what, call in noted if what == "asked")
-        answered = {int(call) for what, call in noted if what == "answered"}
+        asked = Counter(int(call) for what, call, _ in noted if what == "asked")
+        answered = {int(call): float(at) for what, call, at in noted if what == "answered"}
+        asked_at = {int(call): float(at) for what, call, at in noted if what == "asked"}
         with database.read() as db:
             ledger = {row.id: row for row in db.execute(select(calls))}
             stored = {row.key: row.call for row in db.execute(select(answers))}
@@ -131,15 +132,15 @@ class Chaos:
             "answered_but_lost": len([c for c in answered if ledger[c].state == "lost"]),
             "unexplained": len(asked.keys() - ledger.keys())
             + sum(count - 1 for count in asked.values())
-            + len(set(paid) - answered)
+            + len(set(paid) - answered.keys())
             + len([c for c in answered if ledger[c].state not in ("answered", "lost")])
             + len(unseen - {"lost", "failed"}),
             "stored_answers": len(stored),
             "paid_twice": len(paid) - len({ledger[call].key for call in paid}),
-            "asked_after_stored": sum(
-                row.begun > ledger[stored[row.key]].begun and row.id > stored[row.key]
-                for row in ledger.values()
-                if row.key in stored
+            "asked_after_answered": sum(
+                at > answered[stored[ledger[call].key]]
+                for call, at in asked_at.items()
+                if ledger[call].key in stored
             ),
         }
 
@@ -169,7 +170,7 @@ def _passed(result: dict[str, Any]) -> bool:
         and result["teacher_asked"] == result["ledger_asked"]
         and result["unexplained"] == 0
         and result["paid_twice"] == 0
-        and result["asked_after_stored"] == 0
+        and result["asked_after_answered"] == 0
         and result["stored_answers"] == result["ledger_answered"]
         and result["cancel_seconds"] <= MOST_CANCEL_S
     )

@@ -6,8 +6,8 @@ behaviour a question meets follows from its text and the seed, so a run can be r
     python -m tests.integration.curator.teacher_server --behaviour valid=8,busy=1 --latency 0.01
 
 prints its address and serves until it is ended; `GET /calls` tells what was asked. A `--journal`
-gets a line for each call that came (`asked CALL`) and that was answered well (`answered CALL`), by
-the number that the client gave it; it outlives the process.
+gets a line for each call that came (`asked CALL TIME`) and that was answered well (`answered ..`),
+by the number that the client gave it; it outlives the process.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import random
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -64,7 +65,7 @@ class Script:
 
     def note(self, what: str, call: str) -> None:
         if self.journal:
-            self.journal.write(f"{what} {call}\n")
+            self.journal.write(f"{what} {call} {time.time()}\n")
             self.journal.flush()
 
     def next(self, prompt: str) -> str:

@@ -47,7 +47,11 @@ class Database:
             event.listen(self._engine, "connect", _tune)
             event.listen(self._engine, "begin", _begin)
         self._reader = self._engine.execution_options(**{_READS: True})
-        self.migrate(to)
+        try:
+            self.migrate(to)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def is_sqlite(self) -> bool:
