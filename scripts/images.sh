@@ -37,19 +37,21 @@ base() { # NAME PACKAGES: an image with python, and little else
 base multiverse-base python3,ca-certificates
 base multiverse-build-base python3,python3-venv,ca-certificates
 
-pip=$(mktemp)  # where packages come from here, for the build only
-python3 -m pip config list 2>/dev/null | sed -nE "s/^global\.(index-url|extra-index-url|trusted-host)='(.*)'/\1 = \2/p" |
-  { echo '[global]'; cat; } >"$pip"
+# Packages come from where this machine has them from, with the certificates that it trusts.
+authorities=/etc/ssl/certs/ca-certificates.crt
+pip=$(mktemp)
+printf '[global]\ncert = %s\n' $authorities >"$pip"
+python3 -m pip config list 2>/dev/null |
+  sed -nE "s/^(global|:env:)\.(index-url|trusted-host)='(.*)'/\2 = \3/p" >>"$pip"
 trap 'rm -f "$pip"' EXIT
 
 results=() failed=0
 for name in "${names[@]}"; do
   began=$SECONDS
   buildah build --quiet --layers=false --network=host --format=docker \
-    --volume "$pip:/etc/pip.conf:ro" \
+    --volume "$pip:/etc/pip.conf:ro" --volume $authorities:$authorities:ro \
     --build-arg BASE=localhost/multiverse-base --build-arg BUILD_BASE=localhost/multiverse-build-base \
     --file "deploy/docker/$name.Dockerfile" --tag "localhost/multiverse/$name" . >&2
-  size=$(buildah inspect --type image --format '{{.Docker.Size}}' "localhost/multiverse/$name")
   container=$(buildah from --pull-never "localhost/multiverse/$name")
   bytes=$(du -sb --one-file-system "$(buildah mount "$container")" | cut -f1)
   healthy=null
@@ -75,7 +77,7 @@ for name in "${names[@]}"; do
   fi
   buildah umount "$container" >/dev/null
   buildah rm "$container" >/dev/null
-  results+=("\"$name\": {\"healthy\": $healthy, \"bytes\": $bytes, \"image_bytes\": ${size:-null}, \"seconds\": $((SECONDS - began))}")
+  results+=("\"$name\": {\"healthy\": $healthy, \"bytes\": $bytes, \"seconds\": $((SECONDS - began))}")
 done
 joined=$(IFS=,; echo "${results[*]}")
 printf '{"ok": %s, "images": {%s}}\n' "$([ $failed = 0 ] && echo true || echo false)" "$joined"
