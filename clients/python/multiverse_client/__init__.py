@@ -14,6 +14,7 @@ from multiverse_client.client import AsyncClient, Client
 from multiverse_client.errors import (
     ApiError,
     CapacityExceeded,
+    Conflict,
     ConnectionFailed,
     DeadlineExceeded,
     InternalError,
@@ -50,6 +51,7 @@ __all__ = [
     "AsyncClient",
     "CapacityExceeded",
     "Client",
+    "Conflict",
     "ConnectionFailed",
     "DeadlineExceeded",
     "Event",

@@ -68,6 +68,12 @@ class NotFound(ApiError):
     kind = "not_found_error"
 
 
+class Conflict(ApiError):
+    """The state of the thing does not allow it."""
+
+    kind = "conflict"
+
+
 class RequestTooLarge(ApiError):
     """Body, prompt or budget do not fit."""
 
@@ -118,6 +124,7 @@ _CLASSES: tuple[type[ApiError], ...] = (
     InvalidRequest,
     NotAllowed,
     NotFound,
+    Conflict,
     RequestTooLarge,
     CapacityExceeded,
     InternalError,
@@ -129,6 +136,7 @@ _HTTP = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
+    409: "conflict",
     413: "request_too_large",
     429: "capacity_exceeded",
     502: "worker_unavailable",

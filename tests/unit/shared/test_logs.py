@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextvars import Context
 
 from multiverse_router.visit import Visit, about, current
 from multiverse_shared.logs import JsonLines
@@ -32,10 +33,15 @@ def test_a_line_is_one_object_however_many_lines_its_text_has() -> None:
 
 def test_a_line_about_a_request_names_it_and_others_do_not() -> None:
     lines = JsonLines(about)
-    assert "request_id" not in json.loads(lines.format(record("x")))
-    token = current.set(Visit("mine", tenant="alice"))
-    try:
-        said = json.loads(lines.format(record("x")))
-    finally:
-        current.reset(token)
-    assert (said["request_id"], said["tenant"]) == ("mine", "alice")
+
+    def said() -> dict[str, str]:
+        line: dict[str, str] = json.loads(lines.format(record("x")))
+        return line
+
+    def during_a_visit() -> dict[str, str]:
+        current.set(Visit("mine", tenant="alice"))
+        return said()
+
+    assert "request_id" not in Context().run(said)
+    visited = Context().run(during_a_visit)
+    assert (visited["request_id"], visited["tenant"]) == ("mine", "alice")
