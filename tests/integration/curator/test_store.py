@@ -154,8 +154,12 @@ def test_a_claim_that_nobody_renewed_ends_and_its_calls_are_lost(database: Datab
     assert claims.claim(sample, "first")
     store = Store(database, job, "first")
     call = store.ledger.start_call("k", sample, Stage.SUMMARY, 2.0, budget=3.0)
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(BudgetSpent) as caught:
         store.ledger.start_call("l", sample, Stage.SUMMARY, 2.0, budget=3.0)
+    assert caught.value.for_now
+    with pytest.raises(BudgetSpent) as caught:
+        store.ledger.start_call("l", sample, Stage.SUMMARY, 3.5, budget=3.0)
+    assert not caught.value.for_now
     assert claims.expire() == 0
     expire_now(database)
     assert claims.expire() == 1

@@ -24,7 +24,14 @@ class CallState(StrEnum):
 
 
 class BudgetSpent(Exception):
-    """The next question might cost more than is left."""
+    """The next question might cost more than is left.
+
+    `for_now`: only because calls in flight might cost all that they may.
+    """
+
+    def __init__(self, *, for_now: bool) -> None:
+        super().__init__()
+        self.for_now = for_now
 
 
 class Ledger:
@@ -50,7 +57,8 @@ class Ledger:
         with self._database.write() as db:
             inserted = db.execute(calls.insert().values(**row, **begun)).inserted_primary_key
             if not db.execute(job.values(reserved=jobs.c.reserved + most)).rowcount:
-                raise BudgetSpent
+                spent = db.scalar(select(jobs.c.spent).where(jobs.c.id == self._job)) or 0.0
+                raise BudgetSpent(for_now=budget is not None and spent + most <= budget)
         assert inserted
         return int(inserted[0])
 

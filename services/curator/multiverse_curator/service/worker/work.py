@@ -108,9 +108,10 @@ class Work:
             end = "too long"
             log.error("sample %d: %s took more than the limit; again later", sample, stage)
             return False
-        except BudgetSpent:
+        except BudgetSpent as error:
             end = "budget"
-            self._stop(job, "the budget is spent: resume with a larger one")
+            if not error.for_now:
+                self._stop(job, "the budget is spent: resume with a larger one")
             return False
         except TeacherMisconfigured as error:
             end = "misconfigured"
