@@ -106,7 +106,7 @@ async def _refused_meanwhile(rig: Rig) -> None:
     await asyncio.sleep(0.3)  # under pressure
     pool = rig.answers.model().kv_cells
     try:
-        rig.answers.check(rig.request("1", max_tokens=pool))
+        await rig.answers.admit([rig.request("1", max_tokens=pool)])
     except RequestTooLarge as error:
         refused = error
     else:
