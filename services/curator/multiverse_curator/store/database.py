@@ -127,7 +127,7 @@ def _options(url: str) -> dict[str, Any]:
 def _tune(connection: Any, _: object) -> None:
     """Readers beside the writer; a commit survives the end of the process."""
     connection.isolation_level = None  # transactions begin in `_begin`
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", f"busy_timeout={BUSY_MS}"):
+    for pragma in (f"busy_timeout={BUSY_MS}", "journal_mode=WAL", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
 
 
