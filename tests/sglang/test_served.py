@@ -71,7 +71,7 @@ def client(worker: ServedWorker) -> Iterator[httpx.Client]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    settings = {"PORT": str(port), "WORKER": f"127.0.0.1:{worker.port}", "LOG_LEVEL": "WARNING"}
+    settings = {"PORT": str(port), "WORKERS": f"127.0.0.1:{worker.port}", "LOG_LEVEL": "WARNING"}
     environment = {f"MULTIVERSE_ROUTER_{name}": value for name, value in settings.items()}
     router = subprocess.Popen(
         [sys.executable, "-m", "multiverse_router"], env=os.environ | environment
