@@ -78,6 +78,7 @@ FANOUT_ARGS ?=
 USERS ?= 300
 LOAD_SECONDS ?= 300
 WORKERS ?= 2
+SIM_WORKERS ?= 16
 THRESHOLDS ?= loadtest/thresholds.json
 LOADS ?= 0.3 0.5 0.7 0.8 0.9 1.0 1.1
 SEEDS ?= 1 2
@@ -199,8 +200,8 @@ bench-sglang: setup-sglang ## fork and join in SGLang against its own n > 1 samp
 bench-sim: setup-all ## tokens a second that a simulator tells over one stream (MODEL, BRANCHES, SEED)
 	@$(BIN)/python -m tests.bench.sim_relay --model $(MODEL) --branches $(BRANCHES) --seed $(SEED)
 
-sim: setup-all ## placement policies in a simulated fleet: goodput, latency, decision time; table and plots in build/sim (WORKERS='16 128 1024', LOADS, MIXES, ARRIVALS, SEEDS, SIM_ARGS)
-	@$(BIN)/python -m tests.bench.sim_fleet --workers $(if $(filter file,$(origin WORKERS)),16,$(WORKERS)) --loads $(LOADS) --mixes $(MIXES) --arrivals $(ARRIVALS) --seeds $(SEEDS) $(SIM_ARGS)
+sim: setup-all ## placement policies in a simulated fleet: goodput, latency, decision time; table and plots in build/sim (SIM_WORKERS='16 128 1024', LOADS, MIXES, ARRIVALS, SEEDS, SIM_ARGS)
+	@$(BIN)/python -m tests.bench.sim_fleet --workers $(SIM_WORKERS) --loads $(LOADS) --mixes $(MIXES) --arrivals $(ARRIVALS) --seeds $(SEEDS) $(SIM_ARGS)
 
 bench-placement: setup-all ## auto against eager and serial forks on three real workers (MODEL, SEED, PLACEMENT_ARGS)
 	@$(BIN)/python -m tests.bench.placement_fleet --model $(MODEL) --seed $(SEED) $(PLACEMENT_ARGS)
