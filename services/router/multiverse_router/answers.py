@@ -72,11 +72,12 @@ class Answers:
     ) -> None:
         self.seal = seal
         self.metrics = metrics or RouterMetrics()
-        self.closing = False  # nothing new is begun
+        self.closing = False  # nothing new is let in; what was let in goes on
         self._fleet = fleet
         self._admissions = admissions
         self._most_prompt = most_prompt_tokens
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = False  # nothing goes on
 
     @property
     def running(self) -> int:
@@ -130,8 +131,8 @@ class Answers:
         _check_size(request, model, self._most_prompt)
 
     def end_all(self) -> None:
-        """End what still runs, with an error as its last event. Nothing new is begun."""
-        self.closing = True
+        """End what still runs, with an error as its last event. Nothing is begun any more."""
+        self.closing = self._ended = True
         for task in self._tasks:  # after their first step, which makes them end as they should
             asyncio.get_running_loop().call_soon(task.cancel)
 
@@ -215,14 +216,14 @@ class Answers:
             grant = await self._granted(request)
             request = _aimed(request, grant.allowance, self._fleet.token_ms)
             model = self._served(request)
-            if self.closing:
+            if self._ended:
                 raise WorkerUnavailable(_CLOSING)
             coordinator = Coordinator(self._fleet.pool(model), model, request, emit, observer)
             await coordinator.run()
         except MultiverseError as error:
             tell(_error_event(error))
         except asyncio.CancelledError:
-            if self.closing:  # else its reader has gone
+            if self._ended:  # else its reader has gone
                 tell(_error_event(WorkerUnavailable(_CLOSING)))
             raise
         except Exception:

@@ -24,6 +24,7 @@ def application(link: HandFedLink, max_requests: int = 8) -> FastAPI:
     settings = RouterSettings(max_body_bytes=MAX_BODY_BYTES)
     answers = Answers(link.fleet, admissions(max_requests), SEAL)
     app = FastAPI()
+    app.state.answers = answers
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.include_router(generate.routes(answers, settings))
     app.include_router(anthropic.routes(answers, settings))

@@ -16,9 +16,9 @@ from multiverse_router.answers import Answers
 from multiverse_shared.errors import STATUSES
 from tests.unit.router.app import SEAL, application, post
 from tests.unit.router.asgi import Client, request, until
-from tests.unit.router.hand_fed import HandFedLink, admissions
+from tests.unit.router.hand_fed import HandFedLink, admissions, text
 from tests.unit.router.hand_fed import request as hand_fed_request
-from tests.unit.router.served import served_model
+from tests.unit.router.served import EOS, served_model, tokenizer
 
 GENERATE, CHAT = "/v1/generate", "/v1/chat/completions"
 TOO_LARGE = {GENERATE: "request_too_large", CHAT: "context_length_exceeded"}
@@ -102,6 +102,41 @@ async def test_a_worker_lost_between_check_and_start_is_told_in_the_stream(path:
     assert last.startswith("event: error\ndata: ")
     assert "worker_unavailable" in last
     assert client.complete
+
+
+@APIS
+async def test_an_answer_let_in_before_the_router_ends_is_begun_and_finished(path: str) -> None:
+    """The status line is out: it counts as running, though its worker has heard nothing yet."""
+    link = HandFedLink()
+    app = application(link)
+    client = Client(json.dumps(body(path, stream=True)).encode())
+    client.takes.clear()
+    task = asyncio.create_task(request(app, client, "POST", path))
+    await until(lambda: client.offered)
+    app.state.answers.closing = True
+    client.takes.set()
+    await until(lambda: link.starts)
+    link.ended(link.starts[0], [*text("x"), tokenizer().token_id(EOS) or 0], "root")
+    await task
+    assert "event: error" not in client.body
+    assert client.complete
+    assert (await post(app, path, body(path))).status == 503
+    assert len(link.starts) == 1
+
+
+@APIS
+async def test_nothing_is_begun_once_running_answers_are_ended(path: str) -> None:
+    link = HandFedLink()
+    app = application(link)
+    client = Client(json.dumps(body(path, stream=True)).encode())
+    client.takes.clear()
+    task = asyncio.create_task(request(app, client, "POST", path))
+    await until(lambda: client.offered)
+    app.state.answers.end_all()
+    client.takes.set()
+    await task
+    assert "shutting down" in client.body.strip().split("\n\n")[-1]
+    assert link.branches == 0
 
 
 @APIS
