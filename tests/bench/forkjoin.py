@@ -1,6 +1,8 @@
 """What fork and join cost on the llama.cpp engine, as ratios within one run.
 
-(a) metadata of forks and joins per cell, and the first token behind a join against a plain step;
+(a) metadata of forks and joins per cell, where they stand (after a step that has emptied the
+    processor's caches of it) and repeated at once, and the first token behind a join against a
+    plain step;
 (b) trees in parallel and one path at a time, against the bound of the engine's own step(k);
 (c) the same tokens by a client without fork and join: k requests, then one over their text;
 (d) with an empty cache and one full of idle contexts;
@@ -19,6 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 from unittest.mock import patch
 
@@ -33,27 +36,42 @@ from multiverse_worker.sampling import Sampler
 from tests.bench.tree_driver import Driver, Shape, Tree, timed
 
 STEPS = 24
+AGAIN = 5
 
 
 class Copies:
-    """Counts and times what the library is asked to copy."""
+    """Counts and times what the library is asked to copy, and the same copies done again."""
 
     def __init__(self, engine: LlamaCppEngine) -> None:
         self.cells = 0
         self.seconds = 0.0
-        library, ledger = engine._library, engine.cache.ledger
+        self.again_s = 0.0
+        library, cache = engine._library, engine.cache
         copy = library.copy
 
-        def counted(source: int, target: int, start: int, stop: int) -> None:
-            self.cells += len(ledger._at(source, max(start, 0), stop if stop >= 0 else 1 << 30))
+        def timed_copy(source: int, target: int, start: int, stop: int) -> float:
             began = time.perf_counter()  # finer than the processor's clock
             copy(source, target, start, stop)
-            self.seconds += time.perf_counter() - began
+            return time.perf_counter() - began
+
+        def counted(source: int, target: int, start: int, stop: int) -> None:
+            self.seconds += timed_copy(source, target, start, stop)
+            stop_before = stop if stop >= 0 else 1 << 30
+            self.cells += len(cache.ledger._at(source, max(start, 0), stop_before))
+            self.again_s += again(source, start, stop)
+
+        def again(source: int, start: int, stop: int) -> float:
+            times = []
+            for _ in range(AGAIN):
+                spare = cache._free_sequences[-1]
+                times.append(timed_copy(source, spare, start, stop))
+                library.remove(spare)
+            return median(times)
 
         library.copy = counted  # type: ignore[method-assign]
 
     def reset(self) -> None:
-        self.cells, self.seconds = 0, 0.0
+        self.cells, self.seconds, self.again_s = 0, 0.0, 0.0
 
 
 class Bench:
@@ -83,11 +101,12 @@ class Bench:
 
         self.copies.reset()
         timed(run, self.options.repeats)
-        copy_s = self.copies.seconds / self.copies.cells
+        cells = self.copies.cells
         plain = self.driver.step_time(context, 1, STEPS, self.vocab)
         first = sorted(firsts)[len(firsts) // 2]
         return {
-            "copy_us_per_cell": round(1e6 * copy_s, 4),
+            "copy_us_per_cell": round(1e6 * self.copies.seconds / cells, 4),
+            "copy_again_us_per_cell": round(1e6 * self.copies.again_s / cells, 4),
             "first_conclusion_ms": round(1e3 * first, 3),
             "plain_step_ms": round(1e3 * plain, 3),
             "first_conclusion_ratio": round(first / plain, 3),

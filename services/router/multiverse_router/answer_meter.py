@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from prometheus_client import Counter
+
 from multiverse_router.events import (
     AnswerEvent,
     ErrorEvent,
@@ -35,6 +37,7 @@ class AnswerMeter:
         self._first: float | None = None
         self._last = 0.0
         self._tokens = 0
+        self._counters: dict[str, Counter] = {}  # of tokens, by kind
         self.tokens = 0  # of prompt and answer
         self._forked = False
         self._critical = 0
@@ -116,4 +119,7 @@ class AnswerMeter:
             self._metrics.irregular.labels(self._model, kind).inc(times)
 
     def _count(self, kind: str, tokens: int) -> None:
-        self._metrics.tokens.labels(self._model, kind).inc(tokens)
+        counter = self._counters.get(kind)
+        if counter is None:  # looked up once for an answer, as this is done for each token
+            counter = self._counters[kind] = self._metrics.tokens.labels(self._model, kind)
+        counter.inc(tokens)

@@ -70,6 +70,7 @@ def create_app(settings: RouterSettings, fleet: Fleet | None = None) -> FastAPI:
                 settings.host,
                 settings.port,
             )
+        app.openapi()  # made now: it names the routes of all requests, and takes a while
         tasks = [asyncio.create_task(fleet.run())]
         if shared is not None:
             tasks.append(asyncio.create_task(shared.run()))

@@ -21,6 +21,7 @@ HEARTBEAT = ": still here\n\n"
 SSE_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 # Line ends to many a client, though not to the standard; JSON has escapes for them.
 _SEPARATORS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: half the time of `dumps`
 Produce = Callable[[], AsyncIterator[str]]
 
 log = logging.getLogger(__name__)
@@ -165,5 +166,7 @@ async def with_client(request: Request, work: Awaitable[Any]) -> Any:
 def sse(data: dict[str, Any], event: str | None = None) -> str:
     """One server-sent event."""
     name = f"event: {event}\n" if event else ""
-    text = json.dumps(data, ensure_ascii=False).translate(_SEPARATORS)
+    text = _encode(data)
+    if not text.isascii():
+        text = text.translate(_SEPARATORS)
     return f"{name}data: {text}\n\n"

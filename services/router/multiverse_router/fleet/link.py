@@ -28,7 +28,7 @@ from multiverse_shared.errors import InvalidRequest, MultiverseError, WorkerUnav
 CONNECT_TIMEOUT_S = 10.0
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
-UPDATES_AT_ONCE = 8  # some 1 ms of work
+UPDATES_AT_ONCE = 4  # some 1 ms of work, with what their readers do then
 # What grpc.aio says of a stream that ends while a command is being written: the failed write
 # hides the status that the worker sent.
 _WRITE_FAILED = "Internal error from Core"
