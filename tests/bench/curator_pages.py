@@ -16,12 +16,12 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from multiverse_curator.faults import Stage
 from multiverse_curator.store import Database, State, Store
 from multiverse_curator.store.jobs import Jobs, NewJob
-from multiverse_curator.store.tables import calls
+from multiverse_curator.store.tables import calls, jobs
 from tests.integration.curator.databases import KINDS, postgres
 from tests.integration.curator.stack import CuratorStack
 from tests.unit.curator.generated import generated
@@ -62,6 +62,8 @@ def fill(database: Database, samples: int) -> str:
     while page := list(islice(rows, PAGE)):
         with database.write() as db:
             db.execute(insert(calls), page)
+            counted = {"calls_answered": jobs.c.calls_answered + len(page)}
+            db.execute(update(jobs).where(jobs.c.id == job.id).values(counted))
     return job.id
 
 

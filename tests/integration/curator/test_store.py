@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import select, text, update
+from sqlalchemy import func, select, text, update
 
 from multiverse_curator.faults import Stage
 from multiverse_curator.source import Broken, Source
@@ -96,13 +96,26 @@ def test_migrations_go_up_and_down_on_data(database_url: str) -> None:
     opened.close()
 
 
+def test_calls_are_counted_when_a_database_comes_to_have_their_counters(database_url: str) -> None:
+    database = Database(database_url)
+    job, other = submit(database, 1), submit(database, 1)
+    call_in_each_state(database, job)
+    database.close()
+    Database(database_url, to="0002").close()
+    again = Database(database_url)
+    assert Views(again).calls(job) == {"started": 1, "answered": 1, "failed": 1, "lost": 1}
+    assert Views(again).calls(other) == {}
+    assert_calls_are_counted(again)
+    again.close()
+
+
 def test_a_database_from_before_there_were_versions_is_taken_over(database_url: str) -> None:
     database = Database(database_url, to="0001")
     with database.write() as db:
         db.execute(text("DROP TABLE alembic_version"))
     database.close()
     opened = Database(database_url)
-    assert opened.version == "0002"
+    assert opened.version == "0003"
     opened.close()
 
 
@@ -118,7 +131,7 @@ def test_a_database_of_a_newer_version_is_refused(database_url: str) -> None:
 def test_many_open_a_new_database_at_once(database_url: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         opened = list(pool.map(lambda _: Database(database_url), range(4)))
-    assert {one.version for one in opened} == {"0002"}
+    assert {one.version for one in opened} == {"0003"}
     for one in opened:
         one.close()
 
@@ -223,6 +236,75 @@ def test_counters_are_what_they_count(database: Database) -> None:
     found = Jobs(database).get(job)
     assert (found.state, found.progress, found.yields) == (JobState.DONE, 1.0, 0.5)
     assert found.ended
+
+
+def call_in_each_state(database: Database, job: str) -> None:
+    store, [sample] = Store(database, job), ids(database, job)[:1]
+    store.ledger.start_call("lost", sample, Stage.SUMMARY, 1.0)
+    assert store.ledger.book_lost() == 1
+    for state in (CallState.FAILED, CallState.ANSWERED):
+        call = store.ledger.start_call(state.value, sample, Stage.SUMMARY)
+        store.ledger.end_call(call, state.value, state)
+    store.ledger.start_call("started", sample, Stage.SUMMARY)
+
+
+def assert_calls_are_counted(database: Database) -> None:
+    """The counters of every job against its rows."""
+    grouped = select(calls.c.job, calls.c.state, func.count()).group_by(calls.c.job, calls.c.state)
+    with database.read() as db:
+        truth: dict[str, dict[str, int]] = {job: {} for job in db.scalars(select(jobs.c.id))}
+        for job, state, count in db.execute(grouped):
+            truth[job][state] = count
+    assert {job: Views(database).calls(job) for job in truth} == truth
+
+
+def test_calls_are_counted_through_retries_losses_and_cancelling(database: Database) -> None:
+    job, other = submit(database, 3), submit(database, 1)
+    call_in_each_state(database, other)
+    claims, all_jobs = Claims(database, LEASE_S), Jobs(database)
+    one, two, _ = ids(database, job)
+    assert claims.claim(one, "first")
+    ledger = Store(database, job, "first").ledger
+    late = ledger.start_call("a", one, Stage.SUMMARY, 2.0, budget=3.0)
+    with pytest.raises(BudgetSpent):  # and not a call
+        ledger.start_call("b", one, Stage.SUMMARY, 2.0, budget=3.0)
+    assert_calls_are_counted(database)
+    expire_now(database)
+    assert claims.expire() == 1
+    assert Views(database).calls(job) == {"lost": 1}
+    ledger.end_call(late, "a", CallState.ANSWERED, text="late")
+    assert Views(database).calls(job) == {"answered": 1}
+    ledger.end_call(late, "a", CallState.ANSWERED, text="late")  # again
+    assert_calls_are_counted(database)
+    failed = ledger.start_call("c", two, Stage.GROUPS)
+    ledger.end_call(failed, "c", CallState.FAILED, note="500")
+    Store(database, job).finish(two, State.DEAD, reason="500", stage=Stage.GROUPS)
+    assert all_jobs.retry(job, "", None) == 1
+    ledger.start_call("c", two, Stage.GROUPS)
+    assert Views(database).calls(job) == {"started": 1, "answered": 1, "failed": 1}
+    all_jobs.cancel(job, "")
+    assert ledger.book_lost() == 1
+    assert Store(database, job).counts()["calls"] == {"answered": 1, "failed": 1, "lost": 1}
+    assert_calls_are_counted(database)
+
+
+def test_calls_are_counted_when_many_end_as_they_are_taken_for_lost(database: Database) -> None:
+    job = submit(database, 1)
+    [sample] = ids(database, job)
+    ledger = Store(database, job).ledger
+    begun = [ledger.start_call(f"k{n}", sample, Stage.SUMMARY, 1.0) for n in range(40)]
+
+    def end(call: int) -> None:
+        if call % 8 == 0:
+            ledger.book_lost()
+        ledger.end_call(call, f"k{call}", CallState.ANSWERED, cost=1.0, text="")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(end, begun))
+    assert Views(database).calls(job) == {"answered": 40}
+    assert_calls_are_counted(database)
+    with database.read() as db:
+        assert db.scalar(select(jobs.c.reserved)) == 0.0
 
 
 def test_a_dead_sample_begins_again_where_it_failed_with_the_complaint(database: Database) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Connection, Update, func, select, update
+from sqlalchemy import Column, Connection, select, update
 
 from multiverse_curator.faults import Stage
 from multiverse_curator.store.database import Database
@@ -56,7 +57,8 @@ class Ledger:
         begun = {"state": CallState.STARTED.value, "begun": time.time(), "reserved": most}
         with self._database.write() as db:
             inserted = db.execute(calls.insert().values(**row, **begun)).inserted_primary_key
-            if not db.execute(job.values(reserved=jobs.c.reserved + most)).rowcount:
+            booked = {"reserved": jobs.c.reserved + most, **_moved(1, to=CallState.STARTED)}
+            if not db.execute(job.values(booked)).rowcount:
                 spent = db.scalar(select(jobs.c.spent).where(jobs.c.id == self._job)) or 0.0
                 raise BudgetSpent(for_now=budget is not None and spent + most <= budget)
         assert inserted
@@ -82,7 +84,8 @@ class Ledger:
         tokens = {"input_tokens": spent[0], "output_tokens": spent[1]}
         at = calls.c.id == call
         with self._database.write() as db:
-            was = db.execute(select(calls.c.reserved).where(at).with_for_update()).one()
+            query = select(calls.c.state, calls.c.reserved).where(at).with_for_update()
+            was = db.execute(query).one()
             db.execute(update(calls).where(at).values(**booked, **tokens, reserved=0.0))
             if text is not None:
                 row = {"key": key, "call": call, "text": text}
@@ -95,6 +98,7 @@ class Ledger:
                     spent=jobs.c.spent + cost,
                     input_tokens=jobs.c.input_tokens + spent[0],
                     output_tokens=jobs.c.output_tokens + spent[1],
+                    **_moved(1, CallState(was.state), state),
                 )
             )
 
@@ -113,10 +117,36 @@ def book_lost(db: Connection, job: str, sample: int | None = None) -> int:
     left = (calls.c.job == job) & (calls.c.state == CallState.STARTED.value)
     if sample is not None:
         left &= calls.c.sample == sample
-    free = db.scalar(select(func.coalesce(func.sum(calls.c.reserved), 0.0)).where(left))
-    lost: Update = update(calls).where(left).values(state=CallState.LOST.value, reserved=0.0)
-    count = db.execute(lost).rowcount
-    if count:
-        freed = jobs.c.reserved - float(free or 0.0)
-        db.execute(update(jobs).where(jobs.c.id == job).values(reserved=freed))
-    return count
+    query = select(calls.c.id, calls.c.reserved).where(left).order_by(calls.c.id)
+    found = db.execute(query.with_for_update()).all()
+    if found:
+        lost = update(calls).where(calls.c.id.in_([call.id for call in found]))
+        db.execute(lost.values(state=CallState.LOST.value, reserved=0.0))
+        freed = jobs.c.reserved - sum(call.reserved for call in found)
+        moved = _moved(len(found), CallState.STARTED, CallState.LOST)
+        db.execute(update(jobs).where(jobs.c.id == job).values(reserved=freed, **moved))
+    return len(found)
+
+
+def calls_by_state(db: Connection, job: str) -> dict[str, int]:
+    """Calls by what became of them, of states that there are any in; from the job's counters."""
+    counters = [_counter(state) for state in CallState]
+    row = db.execute(select(*counters).where(jobs.c.id == job)).one_or_none()
+    found = zip(CallState, row or (), strict=False)
+    return {state.value: count for state, count in found if count}
+
+
+def _counter(state: CallState) -> Column[int]:
+    return jobs.c[f"calls_{state.value}"]
+
+
+def _moved(count: int, was: CallState | None = None, to: CallState | None = None) -> dict[str, Any]:
+    """What an update of a job says of calls that left one state and came to another."""
+    if was is to:
+        return {}
+    changes = {}
+    if was is not None:
+        changes[_counter(was).name] = _counter(was) - count
+    if to is not None:
+        changes[_counter(to).name] = _counter(to) + count
+    return changes

@@ -17,8 +17,8 @@ from sqlalchemy import Column, Connection, delete, func, select, update
 from multiverse_curator.faults import STAGES, Stage
 from multiverse_curator.source import Source
 from multiverse_curator.store.database import Database
-from multiverse_curator.store.ledger import Ledger
-from multiverse_curator.store.tables import broken_rows, calls, jobs, outputs, samples
+from multiverse_curator.store.ledger import Ledger, calls_by_state
+from multiverse_curator.store.tables import broken_rows, jobs, outputs, samples
 
 LOCAL = "local"  # the one job of a run without a service
 TITLE = 120  # characters of the prompt that lists show
@@ -165,7 +165,7 @@ class Store:
                 "samples": _grouped(db, samples.c.state, mine),
                 "broken_rows": job.broken,
                 "dead_at": _grouped(db, samples.c.failed_stage, dead),
-                "calls": _grouped(db, calls.c.state, calls.c.job == self._job),
+                "calls": calls_by_state(db, self._job),
                 "input_tokens": job.input_tokens,
                 "output_tokens": job.output_tokens,
                 "cost": round(job.spent, 6),

@@ -59,6 +59,10 @@ jobs = Table(
     Column("broken", Integer, nullable=False, default=0),
     Column("input_tokens", Integer, nullable=False, default=0),
     Column("output_tokens", Integer, nullable=False, default=0),
+    Column("calls_started", Integer, nullable=False, default=0),  # in flight
+    Column("calls_answered", Integer, nullable=False, default=0),
+    Column("calls_failed", Integer, nullable=False, default=0),
+    Column("calls_lost", Integer, nullable=False, default=0),
     Column("spent", Float, nullable=False, default=0.0),
     Column("reserved", Float, nullable=False, default=0.0),  # most that calls in flight may cost
     UniqueConstraint("tenant", "submission", name="jobs_by_submission"),

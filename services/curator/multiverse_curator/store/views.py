@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from multiverse_curator.faults import STAGES, Stage
 from multiverse_curator.store.database import Database
 from multiverse_curator.store.jobs import Job, Jobs
+from multiverse_curator.store.ledger import calls_by_state
 from multiverse_curator.store.samples import State
 from multiverse_curator.store.tables import broken_rows, calls, jobs, outputs, samples
 from multiverse_shared.errors import NotFound
@@ -95,9 +96,8 @@ class Views:
 
     def calls(self, job: str) -> dict[str, int]:
         """Calls by what became of them."""
-        query = select(calls.c.state, func.count()).where(calls.c.job == job)
         with self._database.read() as db:
-            return {state: count for state, count in db.execute(query.group_by(calls.c.state))}
+            return calls_by_state(db, job)
 
     def broken(self, job: str, limit: int = 100) -> list[tuple[str, int, str]]:
         """File, line and reason of rows that were left out."""
