@@ -36,6 +36,11 @@ def _digest(kind: bytes, *parts: bytes) -> bytes:
     return state.digest()
 
 
+def short_key(key: bytes) -> int:
+    """What of a content key is enough for a hint: its first eight bytes."""
+    return int.from_bytes(key[:8], "big")
+
+
 def _position(at: int) -> bytes:
     return at.to_bytes(8, "little", signed=True)
 

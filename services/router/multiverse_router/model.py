@@ -35,6 +35,7 @@ class ServedModel:
 
     name: str
     digest: str  # of its text files
+    namespace: str  # of its worker's content keys
     tokenizer: TextTokenizer
     prompts: PromptWriter
     grammar: Grammar
@@ -67,6 +68,7 @@ class ServedModel:
         return cls(
             name=info.model,
             digest=info.files_digest,
+            namespace=info.namespace,
             tokenizer=tokenizer,
             prompts=PromptWriter(
                 tokenizer,

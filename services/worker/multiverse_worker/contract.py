@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from multiverse_shared.effects import Stop
 from multiverse_shared.errors import MultiverseError
 from multiverse_shared.tree import Context
+from multiverse_worker.cache_journal import CacheChange
 
 Ids: TypeAlias = tuple[int, ...]
 Logits: TypeAlias = NDArray[np.float32]
@@ -239,6 +240,13 @@ class Engine(ABC):
     @abstractmethod
     def load(self) -> Load:
         """Present load; cheap."""
+
+    def cache_changes(self) -> list[CacheChange]:
+        """Content keys that came into the cache, and that left it, since the last call.
+
+        They are hints for routers. An engine that tells none is believed to hold what it is sent.
+        """
+        return []
 
     @abstractmethod
     def drop_cached(self) -> None:

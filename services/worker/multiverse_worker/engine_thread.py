@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from multiverse_worker.cache_journal import CacheChange
 from multiverse_worker.contract import BranchId, Engine, Load, Start, Update
 
 TICK_S = 0.5
@@ -25,13 +26,21 @@ class EngineThread:
 
     The queue of commands is bounded by the caller's limit on branches (see `Service`).
     `deliver` is called on the loop after each step; `failed` when the engine raised: it is
-    not usable then, and the process should end.
+    not usable then, and the process should end. `cached` is told what came into the
+    engine's cache and left it, before the step that did it is delivered.
     """
 
-    def __init__(self, engine: Engine, deliver: Deliver, failed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        deliver: Deliver,
+        failed: Callable[[], None],
+        cached: Callable[[list[CacheChange]], None] = lambda changes: None,
+    ) -> None:
         self._engine = engine
         self._deliver = deliver
         self._failed = failed
+        self._cached = cached
         self._loop = asyncio.get_running_loop()
         self._commands: deque[Command] = deque()
         self._wake = threading.Condition()
@@ -86,6 +95,8 @@ class EngineThread:
         if self._engine.idle:
             self._engine.tick()
         updates = [] if self._engine.idle else self._engine.step()
+        if changes := self._engine.cache_changes():
+            self._loop.call_soon_threadsafe(self._cached, changes)
         load = self._engine.load()
         if updates or load != self._load:
             self._load = load

@@ -17,6 +17,7 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceServicer
 from multiverse_shared.errors import CapacityExceeded, MultiverseError, WorkerUnavailable
 from multiverse_shared.tracing import Tracer
+from multiverse_worker.cache_journal import CacheChange, CacheJournal, CacheTelling
 from multiverse_worker.contract import (
     BranchId,
     Capability,
@@ -69,7 +70,8 @@ class Service(EngineServiceServicer):
         self._changed = asyncio.Event()  # set, and replaced, at each change of load
         self.broken = asyncio.Event()
         self.health = health.aio.HealthServicer()
-        self._engine = EngineThread(engine, self._deliver, self._fail)
+        self._journal = CacheJournal()
+        self._engine = EngineThread(engine, self._deliver, self._fail, self._cached)
 
     # -- the stream ----------------------------------------------------------------------------
 
@@ -156,6 +158,10 @@ class Service(EngineServiceServicer):
         self.metrics.stepped(load)
         self._has_changed()
 
+    def _cached(self, changes: list[CacheChange]) -> None:
+        self._journal.add(changes)
+        self._has_changed()
+
     def _has_changed(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
@@ -196,10 +202,15 @@ class Service(EngineServiceServicer):
     async def WatchLoad(  # noqa: N802
         self, request: pb.WatchLoadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.WatchLoadResponse]:
+        telling = None
+        if request.HasField("cache"):
+            telling = CacheTelling(self._journal, request.cache)
         for sequence in itertools.count(1):
             changed = self._changed  # before the report: what changes while it is written counts
-            yield load_of(self._load, sequence, self._draining)
-            await changed.wait()
+            cache = telling.next() if telling else None
+            yield load_of(self._load, sequence, self._draining, cache)
+            if not telling or not telling.behind:
+                await changed.wait()
             await asyncio.sleep(LOAD_INTERVAL_S)  # at most so many reports
 
     async def Drain(  # noqa: N802

@@ -115,7 +115,9 @@ def _finish(finish: Finish) -> pb.Finish:
     )
 
 
-def load_of(load: Load, sequence: int, draining: bool) -> pb.WatchLoadResponse:
+def load_of(
+    load: Load, sequence: int, draining: bool, cache: pb.CacheChanges | None = None
+) -> pb.WatchLoadResponse:
     return pb.WatchLoadResponse(
         sequence=sequence,
         running=load.running,
@@ -127,4 +129,5 @@ def load_of(load: Load, sequence: int, draining: bool) -> pb.WatchLoadResponse:
         kv_cells_leased=load.kv_cells_leased,
         step_ms=dict(load.step_ms),
         draining=draining,
+        cache=cache,
     )

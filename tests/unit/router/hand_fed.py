@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
+from multiverse_router.fleet.cache_watch import CacheWatch
 from multiverse_router.fleet.fleet import Fleet
 from multiverse_router.fleet.link import WorkerLink
 from multiverse_router.limits.admissions import Admissions
@@ -83,6 +84,7 @@ class HandFedLink(WorkerLink):
         """The worker is there again, and has nothing."""
         self._commands.clear()
         self._model = self._served
+        self._cache.connected()
         self.stream += 1
         self._changed()
 
@@ -106,6 +108,7 @@ def fleet_of(*links: HandFedLink, **settings: object) -> Fleet:
     for link in links:
         fleet.add(link)
         link._changed = fleet.changed
+        link._cache = CacheWatch(fleet.prefixes, link.address)
         link.fleet = fleet
     return fleet
 

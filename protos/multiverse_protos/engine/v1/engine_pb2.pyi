@@ -274,11 +274,21 @@ class GetModelInfoResponse(_message.Message):
     def __init__(self, model: _Optional[str] = ..., files_digest: _Optional[str] = ..., namespace: _Optional[str] = ..., engine: _Optional[str] = ..., engine_version: _Optional[str] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., vocab_size: _Optional[int] = ..., capabilities: _Optional[_Iterable[_Union[Capability, str]]] = ...) -> None: ...
 
 class WatchLoadRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("cache",)
+    CACHE_FIELD_NUMBER: _ClassVar[int]
+    cache: CacheHeard
+    def __init__(self, cache: _Optional[_Union[CacheHeard, _Mapping]] = ...) -> None: ...
+
+class CacheHeard(_message.Message):
+    __slots__ = ("cache", "sequence")
+    CACHE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    cache: str
+    sequence: int
+    def __init__(self, cache: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class WatchLoadResponse(_message.Message):
-    __slots__ = ("sequence", "running", "waiting", "leases", "kv_cells_free", "kv_cells", "draining", "kv_cells_idle", "kv_cells_leased", "step_ms")
+    __slots__ = ("sequence", "running", "waiting", "leases", "kv_cells_free", "kv_cells", "draining", "kv_cells_idle", "kv_cells_leased", "step_ms", "cache")
     class StepMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -296,6 +306,7 @@ class WatchLoadResponse(_message.Message):
     KV_CELLS_IDLE_FIELD_NUMBER: _ClassVar[int]
     KV_CELLS_LEASED_FIELD_NUMBER: _ClassVar[int]
     STEP_MS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     running: int
     waiting: int
@@ -306,7 +317,24 @@ class WatchLoadResponse(_message.Message):
     kv_cells_idle: int
     kv_cells_leased: int
     step_ms: _containers.ScalarMap[int, float]
-    def __init__(self, sequence: _Optional[int] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., leases: _Optional[int] = ..., kv_cells_free: _Optional[int] = ..., kv_cells: _Optional[int] = ..., draining: bool = ..., kv_cells_idle: _Optional[int] = ..., kv_cells_leased: _Optional[int] = ..., step_ms: _Optional[_Mapping[int, float]] = ...) -> None: ...
+    cache: CacheChanges
+    def __init__(self, sequence: _Optional[int] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., leases: _Optional[int] = ..., kv_cells_free: _Optional[int] = ..., kv_cells: _Optional[int] = ..., draining: bool = ..., kv_cells_idle: _Optional[int] = ..., kv_cells_leased: _Optional[int] = ..., step_ms: _Optional[_Mapping[int, float]] = ..., cache: _Optional[_Union[CacheChanges, _Mapping]] = ...) -> None: ...
+
+class CacheChanges(_message.Message):
+    __slots__ = ("cache", "after", "sequence", "anew", "held", "gone")
+    CACHE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ANEW_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    cache: str
+    after: int
+    sequence: int
+    anew: bool
+    held: _containers.RepeatedScalarFieldContainer[int]
+    gone: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, cache: _Optional[str] = ..., after: _Optional[int] = ..., sequence: _Optional[int] = ..., anew: bool = ..., held: _Optional[_Iterable[int]] = ..., gone: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("grace_s",)

@@ -163,7 +163,8 @@ class Fleet:
         wanted = frozenset(addresses)
         for address in wanted - self._workers.keys():
             log.info("worker %s joins", address)
-            worker = self.add(WorkerLink(address, self._settings, self._models, self.changed))
+            link = WorkerLink(address, self._settings, self._models, self.changed, self.prefixes)
+            worker = self.add(link)
             self._links[address] = tasks.create_task(self._follow(worker))
         for address, worker in self._workers.items():
             if worker.leaving != (address not in wanted):
@@ -201,6 +202,7 @@ class Fleet:
                 task = self._links.pop(worker.address, None)
                 if task is not None:
                     task.cancel()
+                self.prefixes.forget(worker.address)
                 log.info("worker %s has left", worker.address)
 
     def _check_silence(self, worker: Worker) -> None:

@@ -18,8 +18,10 @@ import grpc
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
+from multiverse_router.fleet.cache_watch import CacheWatch
 from multiverse_router.fleet.models import Models
 from multiverse_router.model import ServedModel
+from multiverse_router.placement.prefix_index import PrefixIndex
 from multiverse_router.settings import RouterSettings
 from multiverse_router.worker_channel import open_channel
 from multiverse_shared.cancellation import raise_if_cancelled
@@ -60,7 +62,8 @@ class _Flight:
 class WorkerLink:
     """Run `run` in a task for as long as the worker belongs to the fleet.
 
-    `changed` is called when the worker comes, goes, or begins to drain.
+    `changed` is called when the worker comes, goes, or begins to drain; `prefixes` follows what
+    it says of its cache.
     """
 
     def __init__(
@@ -69,11 +72,14 @@ class WorkerLink:
         settings: RouterSettings,
         models: Models | None = None,
         changed: Callable[[], None] = lambda: None,
+        prefixes: PrefixIndex | None = None,
     ) -> None:
         self.address = address
         self._settings = settings
         self._models = models or Models(settings)
         self._changed = changed
+        index = PrefixIndex(0) if prefixes is None else prefixes
+        self._cache = CacheWatch(index, address)
         size = settings.max_message_mib << 20
         self._options = [
             ("grpc.max_receive_message_length", size),
@@ -200,6 +206,7 @@ class WorkerLink:
 
     async def _serve(self, stub: EngineServiceStub, model: ServedModel) -> None:
         self._commands.clear()
+        self._cache.connected()
         call = self._call = stub.Run()
         parts = [
             asyncio.create_task(self._send_commands(call)),
@@ -235,7 +242,7 @@ class WorkerLink:
 
     async def _watch_load(self, stub: EngineServiceStub) -> None:
         try:
-            async for report in stub.WatchLoad(pb.WatchLoadRequest()):
+            async for report in self._cache.reports(stub):
                 self._reported(report, asyncio.get_running_loop().time())
         except grpc.aio.AioRpcError:
             return  # the stream of frames breaks with it, or there are no reports

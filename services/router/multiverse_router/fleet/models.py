@@ -49,7 +49,12 @@ class Models:
         if known is None or known.name != info.model or known.vocab_size != info.vocab_size:
             return None
         servable(known.grammar.dialect, info, self._positions)
-        return replace(known, context_length=info.context_length, kv_cells=info.kv_cells)
+        return replace(
+            known,
+            namespace=info.namespace,
+            context_length=info.context_length,
+            kv_cells=info.kv_cells,
+        )
 
     def _keep(self, model: ServedModel) -> None:
         if model.digest:

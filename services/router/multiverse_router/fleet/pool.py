@@ -58,13 +58,16 @@ class Pool:
         snapshot = _Snapshot(members, without)
         if not any(worker.available for worker in snapshot.members):
             raise WorkerUnavailable(self.fleet.reason)
-        keys = prefix_keys(context, self._digest) if len(members) > 1 else ()
-        held = self.fleet.prefixes.coverage(keys)
-        by_address = {worker.address: held.get(_cache_of(worker), 0) for worker in snapshot.members}
-        coverage = {address: tokens for address, tokens in by_address.items() if tokens}
+        several = members if len(members) > 1 else ()
+        names = {worker.link.model.namespace for worker in several}
+        keys = {name: prefix_keys(context, name) for name in names}
+        held: dict[str, int] = {}
+        for known in keys.values():
+            held |= self.fleet.prefixes.coverage(known)
+        coverage = {w.address: held[w.address] for w in snapshot.members if w.address in held}
         root = Root(count(context), coverage, progress)
         worker = snapshot.of(self.fleet.policy.root(snapshot, root, _now()))
-        self.fleet.prefixes.sent(_cache_of(worker), keys)
+        self.fleet.prefixes.sent(worker.address, keys.get(worker.link.model.namespace, ()))
         return worker
 
     def fork(
@@ -142,11 +145,6 @@ class _Views(Sequence[WorkerView]):
 
     def __iter__(self) -> Iterator[WorkerView]:
         return (worker.view for worker in self._members)
-
-
-def _cache_of(worker: Worker) -> str:
-    """Names what a worker has cached: with its process it ends."""
-    return f"{worker.address} {worker.link.stream}"
 
 
 def _now() -> float:

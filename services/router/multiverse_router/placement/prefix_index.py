@@ -1,18 +1,19 @@
-"""Which worker has probably cached which contexts: by what this router sent where.
+"""Which worker has probably cached which contexts: by what this router sent where, and by what
+workers tell of their caches (`fleet.cache_watch`).
 
-Keys are content keys (`multiverse_shared.keys`), so equal contexts are found, trees included. A
-worker may have forgotten what it was sent: then it computes it again, and has it once more; so
-an index that is wrong costs a prefill, and is right afterwards. Its size is bounded over all
-workers: what was not used for longest goes first. Knows no tokens.
+Keys are content keys (`multiverse_shared.keys`), so equal contexts are found, trees included; a
+key says all that is before it. A worker may have forgotten what it was sent: then it computes it
+again, and has it once more; so an index that is wrong costs a prefill, and is right afterwards.
+Its size is bounded over all workers: what was not used for longest goes first. Knows no tokens.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from multiverse_shared.keys import Checkpoint, content_keys
+from multiverse_shared.keys import Checkpoint, content_keys, short_key
 from multiverse_shared.tree import Block, Context, Text, count
 
 MOST = 65_536  # pairs of key and worker, some 300 bytes each
@@ -39,7 +40,7 @@ class PrefixIndex:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._pairs = 0
-        self._workers: OrderedDict[bytes, set[str]] = OrderedDict()  # the last used is last
+        self._workers: OrderedDict[int, set[str]] = OrderedDict()  # by digest; last used is last
 
     def __len__(self) -> int:
         """Pairs of key and worker."""
@@ -48,21 +49,23 @@ class PrefixIndex:
     def coverage(self, context: Sequence[Checkpoint]) -> dict[str, int]:
         """By worker: how many tokens at the beginning of a context it has."""
         found: dict[str, int] = {}
-        holders: set[str] | None = None
         for checkpoint in context:
-            known = self._workers.get(checkpoint.key)
-            holders = known if holders is None else holders & (known or set())
-            if not holders:
-                break
-            self._workers.move_to_end(checkpoint.key)
-            found.update(dict.fromkeys(holders, checkpoint.tokens))
+            digest = short_key(checkpoint.key)
+            workers = self._workers.get(digest)
+            if workers:
+                self._workers.move_to_end(digest)
+                found.update(dict.fromkeys(workers, checkpoint.tokens))
         return found
 
     def sent(self, worker: str, context: Sequence[Checkpoint]) -> None:
         """A worker is given a context, and will have it in its cache."""
-        for checkpoint in context:
-            workers = self._workers.setdefault(checkpoint.key, set())
-            self._workers.move_to_end(checkpoint.key)
+        self.held(worker, (short_key(checkpoint.key) for checkpoint in context))
+
+    def held(self, worker: str, digests: Iterable[int]) -> None:
+        """A worker has come to hold these."""
+        for digest in digests:
+            workers = self._workers.setdefault(digest, set())
+            self._workers.move_to_end(digest)
             if worker not in workers:
                 workers.add(worker)
                 self._pairs += 1
@@ -70,10 +73,17 @@ class PrefixIndex:
             _, workers = self._workers.popitem(last=False)
             self._pairs -= len(workers)
 
+    def gone(self, worker: str, digests: Iterable[int]) -> None:
+        """A worker does not hold these any more."""
+        for digest in digests:
+            workers = self._workers.get(digest, set())
+            if worker in workers:
+                workers.remove(worker)
+                self._pairs -= 1
+                if not workers:
+                    del self._workers[digest]
+
     def forget(self, worker: str) -> None:
         """A worker has left, or was started again: its cache is gone."""
-        for key in [key for key, workers in self._workers.items() if worker in workers]:
-            self._workers[key].discard(worker)
-            self._pairs -= 1
-            if not self._workers[key]:
-                del self._workers[key]
+        its = [digest for digest, workers in self._workers.items() if worker in workers]
+        self.gone(worker, its)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Block, Context
+from multiverse_worker.cache_journal import CacheChanges
 from multiverse_worker.engines.llamacpp.cells import CellLedger, Use
 from multiverse_worker.engines.llamacpp.index import Hit, Holding, KeyIndex
 from multiverse_worker.engines.llamacpp.library import Library
@@ -44,6 +45,16 @@ class KvCache:
     def root(self, salt: bytes) -> KeyChain:
         """Where the contexts of a tenant begin: nobody finds those of another one."""
         return KeyChain.root(self._namespace, salt)
+
+    @property
+    def names(self) -> Iterator[bytes]:
+        """Content keys that are found."""
+        return iter(self._index)
+
+    @property
+    def changes(self) -> CacheChanges:
+        """Names that came and went."""
+        return self._index.changes
 
     # -- life of a holding -----------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from multiverse_shared.errors import (
 )
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Context, normalise
+from multiverse_worker.cache_journal import CacheChange
 from multiverse_worker.contract import (
     BranchId,
     Engine,
@@ -168,6 +169,9 @@ class LlamaCppEngine(Engine):
 
     def load(self) -> Load:
         return self._meter.load(self.roster, self.cache, self._pressure)
+
+    def cache_changes(self) -> list[CacheChange]:
+        return self.cache.changes.take()
 
     def drop_cached(self) -> None:
         for lease in self.roster.leases:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Context, Text
+from multiverse_worker.cache_journal import CacheChanges
 
 
 @dataclass(slots=True, eq=False)
@@ -43,13 +44,20 @@ class KeyIndex:
 
     def __init__(self) -> None:
         self._holdings: dict[bytes, dict[int, Holding]] = {}
+        self.changes = CacheChanges()
 
     def __len__(self) -> int:
         return len(self._holdings)
 
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._holdings)
+
     def add(self, holding: Holding, key: bytes, position: int) -> None:
         holding.names[key] = position
-        self._holdings.setdefault(key, {})[holding.sequence] = holding
+        if key not in self._holdings:
+            self._holdings[key] = {}
+            self.changes.held(key)
+        self._holdings[key][holding.sequence] = holding
 
     def remove(self, holding: Holding) -> None:
         """Forget all names of a holding."""
@@ -69,6 +77,7 @@ class KeyIndex:
         del entry[holding.sequence]
         if not entry:
             del self._holdings[key]
+            self.changes.gone(key)
 
     def named(self, key: bytes) -> Iterator[Holding]:
         return iter(self._holdings.get(key, {}).values())

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from multiverse_shared.errors import CapacityExceeded, InvalidRequest, MultiverseError, NotFound
 from multiverse_shared.tree import Context, normalise
+from multiverse_worker.cache_journal import CacheChange
 from multiverse_worker.checks import check_start
 from multiverse_worker.contract import (
     BranchId,
@@ -178,6 +179,9 @@ class SimEngine(Engine):
                 step_ms=self._sizes.step_ms,
             )
         )
+
+    def cache_changes(self) -> list[CacheChange]:
+        return self.cache.changes.take()
 
     def drop_cached(self) -> None:
         for lease in self._leases:

@@ -8,12 +8,13 @@ what is neither pinned nor rested on is idle and goes first, oldest use first.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Block
+from multiverse_worker.cache_journal import CacheChanges
 from multiverse_worker.contract import Ids
 
 
@@ -26,6 +27,7 @@ class Segment:
     ids: Ids
     chain: KeyChain
     joined: tuple[Segment, ...] = ()
+    names: tuple[KeyChain, ...] = ()  # places in it whose content keys were told
     children: dict[tuple[int, int], Segment] = field(default_factory=dict)  # position, first id
     holders: int = 0  # pins, and segments that rest on it
 
@@ -64,6 +66,7 @@ class KvPool:
         self._joins: dict[bytes, Segment] = {}
         self._growths: set[Growth] = set()
         self._idle: OrderedDict[Segment, None] = OrderedDict()
+        self.changes = CacheChanges()
 
     def root_of(self, salt: bytes) -> Segment:
         """Where the contexts of a tenant begin: nobody finds those of another one."""
@@ -74,6 +77,11 @@ class KvPool:
             chain = KeyChain.root(self._namespace, salt)
             root = self._salted[salt] = Segment(None, 0, (), chain, holders=1)
         return root
+
+    @property
+    def names(self) -> Iterator[bytes]:
+        """Content keys that were told and are held."""
+        return (name.end for segment in self._tree() for name in segment.names)
 
     # -- pins ----------------------------------------------------------------------------------
 
@@ -112,6 +120,8 @@ class KvPool:
         before.children[segment.start, ids[0]] = front
         segment.before, segment.start = front, segment.start + length
         segment.ids = segment.ids[length:]
+        front.names = tuple(name for name in segment.names if name.position <= segment.start)
+        segment.names = segment.names[len(front.names) :]
         front.children[segment.start, segment.ids[0]] = segment
         return front
 
@@ -133,8 +143,9 @@ class KvPool:
         if not ids:
             return at
         start = growth.start + known
-        chain = at.chain.moved(start).text(ids)[-1]
-        segment = Segment(at, start, ids, chain)
+        names = at.chain.moved(start).text(ids)
+        segment = Segment(at, start, ids, names[-1])
+        self._name(segment, *names)
         at.children[start, ids[0]] = segment
         self.pin(at)
         self._idle[segment] = None
@@ -150,11 +161,17 @@ class KvPool:
         if chain.end in self._joins:
             return self._joins[chain.end]
         segment = Segment(at, chain.position, (), chain, ends)
+        self._name(segment, chain)
         for rest in segment.rests_on:
             self.pin(rest)
         self._joins[chain.end] = segment
         self._idle[segment] = None
         return segment
+
+    def _name(self, segment: Segment, *names: KeyChain) -> None:
+        segment.names = names
+        for name in names:
+            self.changes.held(name.end)
 
     # -- room ----------------------------------------------------------------------------------
 
@@ -174,6 +191,8 @@ class KvPool:
         """Forget what was used longest ago; what it alone rested on is next."""
         segment, _ = self._idle.popitem(last=False)
         self.free += len(segment.ids)
+        for name in segment.names:
+            self.changes.gone(name.end)
         if segment.ids:
             assert segment.before is not None
             del segment.before.children[segment.start, segment.ids[0]]
