@@ -75,6 +75,7 @@ class Chaos:
                 result["seconds"] = round(time.monotonic() - begun, 1)
                 result["ended"] = told["samples"]
                 result["calls"] = told["calls"]
+                result["miscounted"] = told["calls"] != _calls_of(job, database)
                 made = second.post(f"/v1/jobs/{job}/export", json={"validation": 0}).json()
                 path = f"/v1/datasets/{made['id']}/files/train.jsonl"
                 lines = second.get(path).text.splitlines()
@@ -159,6 +160,11 @@ class Chaos:
         return {"cancel_seconds": seconds}
 
 
+def _calls_of(job: str, database: Database) -> dict[str, int]:
+    with database.read() as db:
+        return dict(Counter(db.scalars(select(calls.c.state).where(calls.c.job == job))))
+
+
 def _passed(result: dict[str, Any]) -> bool:
     ended = result["ended"]
     return (
@@ -168,6 +174,7 @@ def _passed(result: dict[str, Any]) -> bool:
         and result["exported"] == ended["converted"]
         and result["exported_twice"] == 0
         and result["teacher_asked"] == result["ledger_asked"]
+        and not result["miscounted"]
         and result["unexplained"] == 0
         and result["paid_twice"] == 0
         and result["asked_after_answered"] == 0
