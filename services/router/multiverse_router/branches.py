@@ -320,8 +320,9 @@ def _source(start: StartBranch, finish: pb.Finish) -> JoinSource:
     """Behind the paths stands only the header of the join, which is new."""
     header = start.context[-1]
     new = len(header.ids) if isinstance(header, Text) else 0
-    held = finish.reused_tokens >= count(start.context) - new
-    return JoinSource.HELD if held else JoinSource.RECOMPUTED
+    if finish.reused_tokens < count(start.context) - new:
+        return JoinSource.RECOMPUTED
+    return JoinSource.FETCHED if finish.fetched_tokens else JoinSource.HELD
 
 
 def _now() -> float:

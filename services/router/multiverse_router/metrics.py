@@ -39,7 +39,7 @@ class RouterMetrics:
             "paths_placed", "paths by the worker they began on, or moved to", ("model", "place")
         )
         self.joins = self._counter(
-            "joins", "joins by whether what they go on from was held", ("model", "source")
+            "joins", "joins by where the worker had what they go on from", ("model", "source")
         )
         self.path_ends = self._counter("path_ends", "paths that ended", ("model", "reason"))
         self.irregular = self._counter(

@@ -16,8 +16,9 @@ class Place(StrEnum):
 class JoinSource(StrEnum):
     """Where the worker had the KV of what a join goes on from."""
 
-    HELD = "held"  # or fetched: nothing had to be computed again
-    RECOMPUTED = "recomputed"  # some of it
+    HELD = "held"  # in its own cache, all of it
+    FETCHED = "fetched"  # some of it in the tier, the rest in its cache
+    RECOMPUTED = "recomputed"  # nowhere, some of it
 
 
 class Observer:

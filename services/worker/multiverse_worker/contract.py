@@ -101,6 +101,7 @@ class Finish:
     reused_tokens: int = 0
     context_tokens: int = 0
     error: MultiverseError | None = None
+    fetched_tokens: int = 0  # of the reused ones, from the tier
 
 
 class TopLogprobs(NamedTuple):

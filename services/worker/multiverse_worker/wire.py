@@ -110,6 +110,7 @@ def _finish(finish: Finish) -> pb.Finish:
         key=finish.key,
         reused_tokens=finish.reused_tokens,
         context_tokens=finish.context_tokens,
+        fetched_tokens=finish.fetched_tokens,
         code=status_of(type(finish.error)).grpc if finish.error else "",
         message=finish.error.message if finish.error else "",
     )

@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a running router and worker: what we ask for is there, and bounded."""
+"""A real Prometheus scrapes router, worker and curator: what we ask for is there, and bounded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from multiverse_client import Client, Text
 from tests.e2e.answers import FLAT, NESTED
 from tests.e2e.conftest import MODEL
 from tests.e2e.load import eventually
+from tests.integration.curator.stack import CuratorStack, upload
 from tests.integration.observability.queries import RULES, expressions, metrics
+from tests.unit.curator.generated import generated
 
 WITHIN_S = 90.0
 FUZZED = 50
@@ -26,6 +28,7 @@ FUZZED = 50
 @dataclass(frozen=True, slots=True)
 class Observed:
     stack: Stack
+    curator: CuratorStack
     url: str  # of Prometheus
 
     def query(self, expression: str) -> list[dict[str, object]]:
@@ -43,12 +46,17 @@ class Observed:
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
-    folder, metrics_port = tmp_path_factory.mktemp("prometheus"), free_port()
-    with Stack(MODEL, worker_settings={"metrics_port": str(metrics_port)}) as stack:
-        port = free_port()
-        process = prometheus(folder, port, [f"127.0.0.1:{stack.port}", f"127.0.0.1:{metrics_port}"])
+    folder = tmp_path_factory.mktemp("prometheus")
+    worker_port, curator_worker_port, port = free_port(), free_port(), free_port()
+    database = f"sqlite:///{folder}/curator.db"
+    with (
+        Stack(MODEL, worker_settings={"metrics_port": str(worker_port)}) as stack,
+        CuratorStack(database, metrics_port=curator_worker_port) as curator,
+    ):
+        ports = [stack.port, worker_port, curator.ports[0], curator_worker_port]
+        process = prometheus(folder, port, [f"127.0.0.1:{one}" for one in ports])
         try:
-            found = Observed(stack, f"http://127.0.0.1:{port}")
+            found = Observed(stack, curator, f"http://127.0.0.1:{port}")
             eventually(lambda: is_ready(found.url), "a Prometheus that is ready", WITHIN_S)
             yield found
         finally:
@@ -89,8 +97,11 @@ def is_ready(url: str) -> bool:
 pytestmark = pytest.mark.timeout(300)  # Prometheus looks when it looks
 
 
-def use(stack: Stack) -> None:
+def use(observed: Observed) -> None:
     """Of each kind of what is counted, something."""
+    stack = observed.stack
+    with observed.curator.client() as client:
+        upload(client, generated(2, seed=1), teacher="rules")
     with Client(stack.url) as client:
         client.generate(NESTED)
         parts = client.generate(FLAT).root.parts
@@ -110,11 +121,11 @@ def test_every_metric_of_dashboards_and_alerts_is_seen(observed: Observed) -> No
     assert len(wanted) > 30
 
     recorded = {name for name in wanted if ":" in name}
-    use(observed.stack)
+    use(observed)
     eventually(lambda: not wanted - recorded - observed.names, "all metrics", WITHIN_S)
-    use(observed.stack)  # rates are of what rises while it is looked at
+    use(observed)  # rates are of what rises while it is looked at
     eventually(lambda: not wanted - observed.names, "all recorded metrics", WITHIN_S)
-    assert len(observed.query("up == 1")) == 2
+    assert len(observed.query("up == 1")) == 4
 
 
 def test_every_expression_is_one_that_prometheus_evaluates(observed: Observed) -> None:

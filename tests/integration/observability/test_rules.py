@@ -54,14 +54,12 @@ def test_an_expression_that_is_wrong_is_not_parsed() -> None:
 
 
 def test_dashboards_are_what_their_table_makes(tmp_path: Path) -> None:
-    script = FOLDER.parents[1] / "scripts" / "dashboards.py"
-    copy = tmp_path / "scripts" / script.name
-    copy.parent.mkdir()
-    shutil.copy(script, copy)
-    subprocess.run([sys.executable, str(copy)], check=True)
+    package = FOLDER.parents[1] / "scripts" / "dashboards"
+    shutil.copytree(package, tmp_path / "scripts" / "dashboards")
+    subprocess.run([sys.executable, "-m", "scripts.dashboards"], cwd=tmp_path, check=True)
     made = sorted((tmp_path / "deploy" / "observability" / "dashboards").glob("*.json"))
     assert [file.name for file in made] == [file.name for file in DASHBOARDS]
     for new, old in zip(made, DASHBOARDS, strict=True):
-        assert new.read_text() == old.read_text(), f"run scripts/dashboards.py: {old.name}"
+        assert new.read_text() == old.read_text(), f"run python -m scripts.dashboards: {old.name}"
         ids = [panel["id"] for panel in json.loads(new.read_text())["panels"]]
         assert len(ids) == len(set(ids))

@@ -125,6 +125,7 @@ def test_a_join_of_remote_paths_computes_nothing(fleet: Fleet) -> None:
     assert own.finish.lease
     assert computed == len(HEADER.ids)
     assert outcome.finish.reused_tokens == count((PROMPT, LONG, SHORT)) + 3
+    assert outcome.finish.fetched_tokens == count((LONG, SHORT))
     assert home.tier.fetched_tokens == count((LONG, SHORT))
     assert home.tier.recomputed == ()
     assert away.tier.stored_blocks == home.tier.fetched_blocks == 4
@@ -148,6 +149,7 @@ def test_blocks_inside_a_remote_path_travel_with_it(fleet: Fleet) -> None:
     outcome, computed = home.computed_by(lambda: join(home, (PROMPT,), path, (SHORT,)))
     assert computed == count((PROMPT, SHORT, HEADER))
     assert outcome.finish.reused_tokens == count((PROMPT, *path))
+    assert outcome.finish.fetched_tokens == count(path)
 
 
 def test_pieces_that_are_missing_are_computed_between_those_that_came(fleet: Fleet) -> None:
@@ -223,6 +225,7 @@ def test_tenants_find_nothing_of_each_other_and_their_own_again(fleet: Fleet) ->
     ran_on(away, (PROMPT,), (LONG,), salt=b"one")
     theirs, computed = home.computed_by(lambda: join(home, (PROMPT,), (LONG,), salt=b"two"))
     assert theirs.finish.reused_tokens == count((PROMPT,))
+    assert theirs.finish.fetched_tokens == 0
     assert computed == count((PROMPT, LONG, HEADER))
     assert home.tier.fetched_blocks == 0
     own, computed = home.computed_by(lambda: join(home, (PROMPT,), (LONG,), salt=b"one"))
@@ -238,7 +241,7 @@ def test_a_new_replica_starts_with_the_prompts_of_the_others(fleet: Fleet) -> No
     new = fleet.replica()
     seen = Seen.by(new.engine)
     outcome, computed = new.computed_by(lambda: new.client.run(prompt, max_tokens=2))
-    assert outcome.finish.reused_tokens == 192
+    assert outcome.finish.reused_tokens == outcome.finish.fetched_tokens == 192
     assert computed == 8 + 2
     assert seen.difference(outcome.start.branch, expected_logits((prompt, Text(outcome.ids)))) == 0
     assert new.tier.fetched_tokens == 192

@@ -160,6 +160,7 @@ def test_a_frame_carries_tokens_and_the_end() -> None:
         lease="2-5",
         key=b"k",
         reused_tokens=3,
+        fetched_tokens=2,
         context_tokens=9,
     )
     top = (TopLogprobs((1, 7), (-0.5, -1.5)), TopLogprobs((7, 2), (-0.125, -0.25)))
@@ -178,6 +179,7 @@ def test_a_frame_carries_tokens_and_the_end() -> None:
         lease="2-5",
         key=b"k",
         reused_tokens=3,
+        fetched_tokens=2,
         context_tokens=9,
     )
 

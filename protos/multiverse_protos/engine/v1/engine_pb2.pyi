@@ -210,7 +210,7 @@ class TopLogprobs(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Finish(_message.Message):
-    __slots__ = ("reason", "stop", "appended", "lease", "key", "reused_tokens", "context_tokens", "code", "message")
+    __slots__ = ("reason", "stop", "appended", "lease", "key", "reused_tokens", "context_tokens", "code", "message", "fetched_tokens")
     REASON_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     APPENDED_FIELD_NUMBER: _ClassVar[int]
@@ -220,6 +220,7 @@ class Finish(_message.Message):
     CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    FETCHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     reason: FinishReason
     stop: int
     appended: _containers.RepeatedScalarFieldContainer[int]
@@ -229,7 +230,8 @@ class Finish(_message.Message):
     context_tokens: int
     code: str
     message: str
-    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., stop: _Optional[int] = ..., appended: _Optional[_Iterable[int]] = ..., lease: _Optional[str] = ..., key: _Optional[bytes] = ..., reused_tokens: _Optional[int] = ..., context_tokens: _Optional[int] = ..., code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    fetched_tokens: int
+    def __init__(self, reason: _Optional[_Union[FinishReason, str]] = ..., stop: _Optional[int] = ..., appended: _Optional[_Iterable[int]] = ..., lease: _Optional[str] = ..., key: _Optional[bytes] = ..., reused_tokens: _Optional[int] = ..., context_tokens: _Optional[int] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., fetched_tokens: _Optional[int] = ...) -> None: ...
 
 class GetModelFilesRequest(_message.Message):
     __slots__ = ()

@@ -43,6 +43,7 @@ class Endings:
             key,
             branch.loaded.reused,
             branch.context_tokens,
+            fetched_tokens=branch.loaded.fetched,
         )
         self._roster.remove(branch)
         self.updates.append(Update(start.branch, finish=finish))

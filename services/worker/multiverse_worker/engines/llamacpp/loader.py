@@ -45,6 +45,7 @@ class Loaded:
     """What the loading of one context has found, and what it holds meanwhile."""
 
     reused: int = 0  # tokens that did not have to be computed
+    fetched: int = 0  # of these, from the tier
     apart: list[Holding] = field(default_factory=list)  # paths that are being computed
 
 
@@ -89,6 +90,7 @@ def load(
                 arrives = yield from _windows(cache, orders, holding, step, loaded, order, cut)
             if arrives:
                 loaded.reused += count((step,))
+                loaded.fetched += count((step,))
             else:
                 known = bool(cut)  # what did not come as a whole was counted
                 yield from _block(cache, orders, holding, step, loaded, linear, outer, not known)
@@ -135,6 +137,7 @@ def _text(
         if landing.landed:
             orders.landed(piece)
             loaded.reused += end - first
+            loaded.fetched += end - first
             have = end
         else:
             orders.missed(order, piece, Cause.REFUSED)

@@ -1,0 +1,1 @@
+"""Grafana dashboards: a module for each, with its panels."""
