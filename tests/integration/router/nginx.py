@@ -12,7 +12,7 @@ from pathlib import Path
 from multiverse_cli.stack import free_port
 
 PROGRAM = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-START_WITHIN_S = 10.0
+START_WITHIN_S = 60.0
 
 _CONFIG = """
 daemon off;
@@ -44,7 +44,7 @@ http {{
 @asynccontextmanager
 async def proxied(folder: Path, upstream: int, extra: str = "") -> AsyncIterator[int]:
     """The port of an nginx that hands on to `upstream`; `extra` goes into its location."""
-    assert PROGRAM
+    assert PROGRAM, "no nginx: install nginx-light (scripts/setup.sh all)"
     port = free_port()
     config = folder / "nginx.conf"
     config.write_text(
