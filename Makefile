@@ -93,7 +93,7 @@ GPU_PYTHON ?= $(SGLANG_BIN)/python
 CHART_ARGUMENTS ?=
 IMAGES ?= router curator
 
-.PHONY: help chart images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim bench-placement soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
+.PHONY: help chart images lock-images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim bench-placement soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -150,6 +150,9 @@ secrets: ## keys and certificates for docker-compose.yml, into secrets/
 chart: setup-all ## chart, compose file and Dockerfiles through the real tools (CHART_ARGUMENTS=--no-mutations is quicker)
 	@$(BIN)/python scripts/deploy_tools.py all
 	@$(BIN)/python -m tests.deploy $(CHART_ARGUMENTS)
+
+lock-images: ## remake deploy/docker/locks: versions and hashes of what images install (needs the package index)
+	@scripts/lock_images.sh
 
 images: ## build images of IMAGES for real with buildah, start router and curator in them (root, Debian)
 	@scripts/images.sh $(IMAGES)

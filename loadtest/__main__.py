@@ -18,17 +18,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from loadtest.report import write_report
 from loadtest.run import run_users
-from loadtest.stack import LoadedStack
 from loadtest.summary import Target, summary
 from loadtest.thresholds import broken, read_thresholds
 from loadtest.users import USERS
 from loadtest.users.base import GRPC, PAUSE
+
+if TYPE_CHECKING:
+    from loadtest.stack import LoadedStack
 
 DOWN_S = 3.0  # that a killed worker stays away
 
@@ -62,6 +64,8 @@ def loaded(options: argparse.Namespace) -> Iterator[LoadedStack | None]:
     if options.url:
         yield None
         return
+    from loadtest.stack import LoadedStack  # it needs router and worker; who has a --url may not
+
     with LoadedStack(options.model, options.workers).running() as stack:
         options.url, options.grpc = stack.url, f"127.0.0.1:{stack.grpc_port}"
         yield stack

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Puts what docker-compose.yml mounts into secrets/: a client's API key and its line, and
+# Puts what docker-compose.yml mounts into secrets/: a client's API key and its line, the password
+# of Redis and the settings that have it in them, the secret of the prefix-cache tier, and
 # certificates for router and worker, signed by an authority that signs for nobody else.
 # Files that are there stay. Needs openssl. `make_secrets.sh FOLDER` writes elsewhere.
 set -euo pipefail
@@ -10,11 +11,21 @@ chmod 700 "$folder"  # the files in it must be readable by the users of the cont
 cd "$folder"
 umask 022
 
+random() { openssl rand -base64 32 | tr '+/' '-_' | tr -d '=\n'; }
+
 if [ ! -e client_key ]; then
-  key="mv-$(openssl rand -base64 32 | tr '+/' '-_' | tr -d '=\n')"
+  key="mv-$(random)"
   printf 'compose sha256:%s\n' "$(printf %s "$key" | openssl dgst -sha256 -r | cut -d' ' -f1)" >api_keys
   printf %s "$key" >client_key
 fi
+
+[ -e redis_password ] || random >redis_password
+[ -e multiverse_worker_tier_secret ] || random >multiverse_worker_tier_secret
+printf 'requirepass %s\n' "$(cat redis_password)" >redis.conf
+urls=(multiverse_router_redis_url multiverse_curator_redis multiverse_worker_tier_url)
+for database in "${!urls[@]}"; do
+  printf 'redis://:%s@redis:6379/%s' "$(cat redis_password)" "$database" >"${urls[database]}"
+done
 
 curve=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 if [ ! -e ca.crt ]; then

@@ -6,13 +6,12 @@ ARG BASE=docker.io/library/python:3.11.14-slim-bookworm
 FROM ${BUILD_BASE} AS build
 WORKDIR /src
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-COPY constraints.txt ./
+COPY deploy/docker/locks/curator.txt lock.txt
 COPY shared shared
 COPY services/curator services/curator
-ARG EXTRAS=gemini,openai,parquet,postgresql,service
 RUN python3 -m venv /opt/multiverse \
-    && /opt/multiverse/bin/pip install --constraint constraints.txt \
-       ./shared "./services/curator[${EXTRAS}]" \
+    && /opt/multiverse/bin/pip install --require-hashes --requirement lock.txt \
+    && /opt/multiverse/bin/pip install --no-deps --no-build-isolation ./shared ./services/curator \
     && /opt/multiverse/bin/pip uninstall --yes pip setuptools
 
 FROM ${BASE}

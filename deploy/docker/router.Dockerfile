@@ -6,13 +6,13 @@ ARG BASE=docker.io/library/python:3.11.14-slim-bookworm
 FROM ${BUILD_BASE} AS build
 WORKDIR /src
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-COPY constraints.txt ./
+COPY deploy/docker/locks/router.txt lock.txt
 COPY protos protos
 COPY shared shared
 COPY services/router services/router
 RUN python3 -m venv /opt/multiverse \
-    && /opt/multiverse/bin/pip install --constraint constraints.txt \
-       ./protos ./shared './services/router[kubernetes,tracing]' \
+    && /opt/multiverse/bin/pip install --require-hashes --requirement lock.txt \
+    && /opt/multiverse/bin/pip install --no-deps --no-build-isolation ./protos ./shared ./services/router \
     && /opt/multiverse/bin/pip uninstall --yes pip setuptools
 
 FROM ${BASE}

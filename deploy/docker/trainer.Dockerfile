@@ -6,11 +6,12 @@ ARG BASE=docker.io/library/python:3.11.14-slim-bookworm
 FROM ${BUILD_BASE} AS build
 WORKDIR /src
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-COPY constraints.txt ./
+COPY deploy/docker/locks/trainer.txt lock.txt
 COPY shared shared
 COPY trainer trainer
 RUN python3 -m venv /opt/multiverse \
-    && /opt/multiverse/bin/pip install --constraint constraints.txt ./shared './trainer[lora]' \
+    && /opt/multiverse/bin/pip install --require-hashes --requirement lock.txt \
+    && /opt/multiverse/bin/pip install --no-deps --no-build-isolation ./shared ./trainer \
     && /opt/multiverse/bin/pip uninstall --yes pip setuptools
 
 FROM ${BASE}

@@ -12,13 +12,13 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-COPY constraints.txt ./
+COPY deploy/docker/locks/worker-llamacpp.txt lock.txt
 COPY protos protos
 COPY shared shared
 COPY services/worker services/worker
 RUN python3 -m venv /opt/multiverse \
-    && CMAKE_ARGS="${CMAKE_ARGS}" /opt/multiverse/bin/pip install --constraint constraints.txt \
-       ./protos ./shared './services/worker[fetch,llamacpp,tier,tracing]' \
+    && CMAKE_ARGS="${CMAKE_ARGS}" /opt/multiverse/bin/pip install --require-hashes --requirement lock.txt \
+    && /opt/multiverse/bin/pip install --no-deps --no-build-isolation ./protos ./shared ./services/worker \
     && /opt/multiverse/bin/pip uninstall --yes pip setuptools
 
 FROM ${BASE}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from random import Random
 
 import gevent
@@ -19,7 +20,7 @@ from loadtest.sample import Outcome
 from multiverse_client import ApiError, Client, Retry
 
 GRPC = "LOADTEST_GRPC"  # names the gRPC address, where the router has one
-KEY = "LOADTEST_KEY"  # an API key, where it wants one
+KEY = "LOADTEST_KEY"  # an API key, where it wants one; or, with _FILE, the file that has it
 PAUSE = "LOADTEST_PAUSE"  # mean seconds between two requests of a user
 
 grpc.experimental.gevent.init_gevent()
@@ -102,4 +103,10 @@ def begun() -> float:
 @cache
 def client(url: str) -> Client:
     """One for all users of an address: making one takes as long as many requests."""
-    return Client(url, api_key=os.environ.get(KEY), retry=Retry(attempts=1))
+    return Client(url, api_key=api_key(), retry=Retry(attempts=1))
+
+
+def api_key() -> str | None:
+    """None: the router wants none."""
+    file = os.environ.get(f"{KEY}_FILE")
+    return Path(file).read_text("utf-8").strip() if file else os.environ.get(KEY)

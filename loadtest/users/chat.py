@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -12,7 +11,7 @@ from locust import task
 
 from loadtest import prompts
 from loadtest.meter import Meter
-from loadtest.users.base import KEY, MeasuredUser, RefusedError, ToldError
+from loadtest.users.base import MeasuredUser, RefusedError, ToldError, api_key
 from multiverse_client.sse import SseReader
 
 PATH = "/v1/chat/completions"
@@ -61,7 +60,7 @@ def _chunks(answer: httpx.Response) -> Iterator[dict[str, Any]]:
 @cache
 def http(url: str) -> httpx.Client:
     """One for all users: making one takes as long as many requests."""
-    key = os.environ.get(KEY)
+    key = api_key()
     return httpx.Client(
         base_url=url,
         headers={"authorization": f"Bearer {key}"} if key else {},

@@ -21,14 +21,17 @@ Service = dict[str, Any]
 _SECRET = re.compile(r"(?i)(password|secret|token|key)$")
 
 
-def config(*profiles: str) -> dict[str, Any]:
-    """The file as compose reads it. RuntimeError with what compose says against it."""
+def config(*profiles: str, **variables: str) -> dict[str, Any]:
+    """The file as compose reads it. RuntimeError with what compose says against it.
+
+    `variables` are those of `.env`.
+    """
     chosen = [part for profile in profiles for part in ("--profile", profile)]
     done = subprocess.run(
         [str(PROGRAM), "--file", str(FILE), *chosen, "config", "--format", "json"],
         capture_output=True,
         text=True,
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables},
         timeout=60,
     )
     if done.returncode or "level=warning" in done.stderr:

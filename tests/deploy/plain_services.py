@@ -38,11 +38,22 @@ class Machine:
     def port(self, service: str, port: str) -> int:
         return self.ports.setdefault((service, port), free_port())
 
-    def here(self, service: str, text: str) -> str:
-        """A value of an environment or a command, as it must be on this machine."""
+    def __post_init__(self) -> None:
+        """Secrets name hosts, too."""
+        for secret in self.config["secrets"]:
+            file = self.folder / self._file(secret)
+            file.write_text(self.peers(file.read_text("utf-8")), "utf-8")
+
+    def peers(self, text: str) -> str:
+        """With the addresses that services have on this machine."""
         for peer in sorted(self.services, key=len, reverse=True):
             for port in _PORTS:
                 text = text.replace(f"{peer}:{port}", f"127.0.0.1:{self.port(peer, port)}")
+        return text
+
+    def here(self, service: str, text: str) -> str:
+        """A value of an environment or a command, as it must be on this machine."""
+        text = self.peers(text.replace("$$", "$"))
         for port in _PORTS:
             text = str(self.port(service, port)) if text == port else text
             text = text.replace(f"127.0.0.1:{port}/", f"127.0.0.1:{self.port(service, port)}/")
@@ -60,14 +71,15 @@ class Machine:
         for volume in self.services[service].get("volumes", []):
             bound = volume["type"] == "bind"
             found[volume["target"]] = volume["source"] if bound else str(self.folder / "volumes")
-        return {**found, "/models/": f"{ROOT / 'models'}/"}
+        return {**found, "/run/secrets": str(self.folder), "/models/": f"{ROOT / 'models'}/"}
 
     def _file(self, secret: str) -> str:
         return Path(self.config["secrets"][secret]["file"]).name
 
     def environment(self, service: str) -> dict[str, str]:
         given = self.services[service].get("environment", {})
-        return {name: self.here(service, value) for name, value in given.items()}
+        named = {name: value for name, value in given.items() if value is not None}
+        return {name: self.here(service, value) for name, value in named.items()}
 
     def command(self, service: str) -> list[str]:
         given = [self.here(service, part) for part in self.services[service]["command"]]
@@ -78,8 +90,9 @@ class Machine:
     def healthcheck(self, service: str) -> list[str]:
         given = self.services[service]["healthcheck"]["test"][1:]
         mapped = [self.here(service, part) for part in given]
-        if mapped[0] == "redis-cli":
-            mapped[1:1] = ["-p", str(self.port("redis", "6379"))]
+        if service == "redis":
+            port = self.port("redis", "6379")
+            mapped = [part.replace("redis-cli", f"redis-cli -p {port}") for part in mapped]
         return [sys.executable, *mapped[1:]] if mapped[0] == "python" else mapped
 
     @contextmanager

@@ -165,6 +165,26 @@ def _no_spare_gpu(rendered: list[Object]) -> Iterator[str]:
             yield f"{name_of(found)} needs spare GPUs for a rollout"
 
 
+def _monitored(rendered: list[Object]) -> Iterator[str]:
+    """Where there are ServiceMonitors, each finds its port, and none of ours is left out."""
+    monitors, found = list(of_kind(rendered, "ServiceMonitor")), list[dict[str, str]]()
+    for monitor in monitors:
+        wanted = {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}
+        mine = [
+            service
+            for service in of_kind(rendered, "Service")
+            if selects(monitor["spec"]["selector"]["matchLabels"], service["metadata"]["labels"])
+            and wanted <= {port["name"] for port in service["spec"]["ports"]}
+        ]
+        if not mine:
+            yield f"{name_of(monitor)} finds no Service with port {', '.join(sorted(wanted))}"
+        found += [service["spec"]["selector"] for service in mine]
+    for pod in pods(rendered) if monitors else ():
+        ours = pod.spec["containers"][0]["name"] != "redis"
+        if pod.is_service and ours and not any(selects(one, pod.labels) for one in found):
+            yield f"{pod.owner} is not monitored"
+
+
 def _least_rights(rendered: list[Object]) -> Iterator[str]:
     for found in rendered:
         if found["kind"] in ("ClusterRole", "ClusterRoleBinding"):
@@ -191,6 +211,7 @@ CHECKS: dict[str, Check] = {
     "spread": _spread,
     "no_spare_gpu": _no_spare_gpu,
     "least_rights": _least_rights,
+    "monitored": _monitored,
 }
 
 

@@ -119,6 +119,8 @@ CONTAINER = (*POD, "containers", 0)
         ("restarted_by_config", "Deployment", ("spec", "template", "metadata", "annotations"), {}),
         ("spread", "Deployment", (*POD, "topologySpreadConstraints"), []),
         ("least_rights", "Role", ("rules", 0, "verbs"), ["*"]),
+        ("monitored", "ServiceMonitor", ("spec", "endpoints", 0, "port"), "none"),
+        ("monitored", "ServiceMonitor", ("spec", "selector", "matchLabels"), {"app": "other"}),
     ],
 )
 def test_each_policy_sees_what_breaks_it(

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from multiverse_router.placement.choice import Roots, Siblings
 from multiverse_shared.limits import Limits
 from multiverse_shared.logs import LogFormat
+from multiverse_shared.secret_files import secrets_folder
 from multiverse_shared.tls import TlsFiles
 
 MIN_KEY_CHARACTERS = 32
@@ -43,7 +44,10 @@ class RouterSettings(BaseSettings):
     """Frozen; checked at start-up."""
 
     model_config = SettingsConfigDict(
-        env_prefix="MULTIVERSE_ROUTER_", frozen=True, hide_input_in_errors=True
+        env_prefix="MULTIVERSE_ROUTER_",
+        secrets_dir=secrets_folder(),
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
     host: str = Field("127.0.0.1", description="address to listen on")

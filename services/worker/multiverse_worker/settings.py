@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from multiverse_shared.logs import LogFormat
+from multiverse_shared.secret_files import secrets_folder
 from multiverse_shared.tls import TlsFiles
 from multiverse_worker.engines.sim.settings import SimSettings
 from multiverse_worker.tier.settings import TierSettings
@@ -22,7 +23,9 @@ def _half_of_the_cpus() -> int:
 class WorkerSettings(SimSettings, TierSettings, BaseSettings):
     """Frozen; checked at start-up."""
 
-    model_config = SettingsConfigDict(env_prefix="MULTIVERSE_WORKER_", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="MULTIVERSE_WORKER_", secrets_dir=secrets_folder(), frozen=True
+    )
 
     model: Path = Field(description="model directory in Hugging Face form")
     engine: Literal["llamacpp", "sglang", "sim"] = Field(

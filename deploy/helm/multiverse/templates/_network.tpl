@@ -4,11 +4,15 @@
 {{- end -}}
 
 {{- define "mv.scraped" -}}
+{{- include "mv.scrapedAt" (dict "root" . "port" "metrics") }}
+{{- end -}}
+
+{{- define "mv.scrapedAt" -}}
 - from:
     - namespaceSelector:
-        matchLabels: {{- toYaml .Values.networkPolicies.monitoringNamespace | nindent 10 }}
+        matchLabels: {{- toYaml .root.Values.networkPolicies.monitoringNamespace | nindent 10 }}
   ports:
-    - {protocol: TCP, port: metrics}
+    - {protocol: TCP, port: {{ .port }}}
 {{- end -}}
 
 {{/* Addresses outside: an Egress. */}}

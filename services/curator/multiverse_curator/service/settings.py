@@ -8,12 +8,17 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from multiverse_shared.secret_files import secrets_folder
+
 
 class CuratorSettings(BaseSettings):
     """Frozen; checked at start-up. API and workers take the same ones."""
 
     model_config = SettingsConfigDict(
-        env_prefix="MULTIVERSE_CURATOR_", frozen=True, hide_input_in_errors=True
+        env_prefix="MULTIVERSE_CURATOR_",
+        secrets_dir=secrets_folder(),
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
     database: SecretStr = Field(

@@ -1,0 +1,27 @@
+# Users that load a router (docs/loadtest.md). Build from the repository's root:
+#   docker build -f deploy/docker/load.Dockerfile -t multiverse/load:0.1.0 .
+ARG BUILD_BASE=docker.io/library/python:3.11.14-slim-bookworm
+ARG BASE=docker.io/library/python:3.11.14-slim-bookworm
+
+FROM ${BUILD_BASE} AS build
+WORKDIR /src
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+COPY deploy/docker/locks/load.txt lock.txt
+COPY protos protos
+COPY shared shared
+COPY services/worker services/worker
+COPY clients/python clients/python
+RUN python3 -m venv /opt/multiverse \
+    && /opt/multiverse/bin/pip install --require-hashes --requirement lock.txt \
+    && /opt/multiverse/bin/pip install --no-deps --no-build-isolation \
+       ./protos ./shared ./services/worker ./clients/python \
+    && /opt/multiverse/bin/pip uninstall --yes pip setuptools
+
+FROM ${BASE}
+COPY --from=build /opt/multiverse /opt/multiverse
+COPY loadtest /opt/loadtest/loadtest
+ENV PATH=/opt/multiverse/bin:$PATH PYTHONPATH=/opt/loadtest \
+    PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+WORKDIR /tmp
+CMD ["python", "-m", "loadtest"]
