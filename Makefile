@@ -29,6 +29,7 @@ LEAVING ?= 4
 BATCH_TOKENS ?= 128
 SILENCE ?= 60
 BRANCHES ?= 300
+TEST_PROCESSES ?= auto
 SAMPLES ?= 500
 IN_FLIGHT ?= 64
 TEACHER_S ?= 2
@@ -113,8 +114,9 @@ demo: setup ## watch the tiny model plan, fork, nest and join: in the terminal, 
 serve: setup ## serve MODEL on port 8000
 	@$(BIN)/multiverse serve --model $(MODEL)
 
-test: setup-all ## all tests
-	$(BIN)/python -m pytest
+test: setup-all ## all tests; those of units in parallel (TEST_PROCESSES)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/unit
+	$(BIN)/python -m pytest --ignore tests/unit
 
 test-clients: ## OpenAI-compatible clients of others against the tiny model: also LangChain, LiteLLM, lm-eval (900 MB)
 	@scripts/setup.sh clients
