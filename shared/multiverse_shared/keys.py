@@ -102,10 +102,14 @@ class KeyChain:
         """This chain where `text` starts."""
         return self if text.start is None else self.moved(text.start)
 
+    def into(self, block: Block) -> KeyChain:
+        """The chain where the paths of `block` begin, which follows this."""
+        return self.moved(self.position + block.path_offset)
+
     def block(self, block: Block) -> KeyChain:
         """The chain after a closed block (in normal form, so not a linear one)."""
         at = block_end(block, self.position)
-        inner = self.moved(self.position + block.path_offset)
+        inner = self.into(block)
         ends = [after(path, inner).end for path in block.paths]
         return KeyChain(_digest(b"join", self.end, _position(at), *ends), at)
 

@@ -102,8 +102,13 @@ class WorkerSettings(SimSettings, TierSettings, BaseSettings):
 
     @model_validator(mode="after")
     def _within_the_engine(self) -> Self:
-        if self.tier_url and self.engine != "llamacpp":
-            raise ValueError("tier_url needs engine llamacpp: no other one sends or takes KV yet")
+        if self.tier_url and self.engine == "sim":
+            raise ValueError("tier_url needs engine llamacpp or sglang: sim has no KV")
+        if self.tier_url and self.tensor_parallel > 1:
+            raise ValueError(
+                "tier_url needs tensor_parallel 1, for each GPU holds a part of the KV: "
+                "leave one of them out"
+            )
         most = 255 if self.tier_url else 256
         if self.engine == "llamacpp" and self.sequences > most:
             raise ValueError(f"sequences must be at most {most} with engine llamacpp")

@@ -20,9 +20,10 @@ import numpy as np
 
 from multiverse_shared.tree import Context, Text
 from multiverse_worker.contract import Ids, Logits
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine, Transfer
+from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.engines.llamacpp.library import DecodeError, LibraryOptions, NoSlotError
 from multiverse_worker.tier.pieces import Piece
+from multiverse_worker.tier.transfer import Transfer
 from tests.conformance.oracle import lay_out
 
 VOCAB = 48

@@ -15,12 +15,12 @@ from multiverse_shared.keys import after
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Block, Context, Text, count, normalise
 from multiverse_worker.contract import TierTotals
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine, Transfer
-from multiverse_worker.engines.llamacpp.shipping import Prefixes
+from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.tier.block import BlockForm
 from multiverse_worker.tier.client import ClientOptions
 from multiverse_worker.tier.pieces import pieces
 from multiverse_worker.tier.tier import Tier
+from multiverse_worker.tier.transfer import Prefixes, Transfer
 from tests.unit.worker.client import Client, Outcome, Seen, assert_nothing_held, text
 from tests.unit.worker.properties import examples
 from tests.unit.worker.symbolic import (

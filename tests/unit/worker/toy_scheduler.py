@@ -13,14 +13,48 @@ import torch
 
 from multiverse_shared.layout import positions
 from multiverse_shared.tree import linearise
-from multiverse_worker.contract import BranchId, EngineInfo, Finish, Ids, Start
-from multiverse_worker.engines.sglang.branch import Stage
+from multiverse_worker.contract import BranchId, Capability, EngineInfo, Finish, Ids, Start
 from multiverse_worker.engines.sglang.branches import Branches
 from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.kv_tree import KvTree
+from multiverse_worker.engines.sglang.slots import Slots
+from multiverse_worker.engines.sglang.stage import Stage
+from multiverse_worker.engines.sglang.traffic import Traffic
+from multiverse_worker.tier.transfer import NO_TRANSFER, Transfer
 
 VOCAB = 50
 Content = tuple[int, int]  # id, position
+
+
+class ToySlots(Slots):
+    """What is in a slot is an id and a position."""
+
+    token_bytes = 16
+
+    def __init__(self, scheduler: ToyScheduler) -> None:
+        self._scheduler = scheduler
+        self.refuses = False
+
+    def take(self, tokens: int) -> torch.Tensor | None:
+        free = self._scheduler.free
+        if not self._scheduler.room(tokens):
+            return None
+        return torch.tensor([free.pop() for _ in range(tokens)], dtype=torch.int64)
+
+    def give(self, slots: torch.Tensor) -> None:
+        self._scheduler.free += slots.tolist()
+
+    def read(self, slots: torch.Tensor) -> bytes:
+        held = [self._scheduler.content[slot] for slot in slots.tolist()]
+        return torch.tensor(held, dtype=torch.int64).numpy().tobytes()
+
+    def write(self, raw: bytes, tokens: int, slots: torch.Tensor) -> bool:
+        if self.refuses or len(raw) != 16 * tokens:
+            return False
+        held = torch.frombuffer(bytearray(raw), dtype=torch.int64).view(tokens, 2).tolist()
+        for slot, (token, at) in zip(slots.tolist(), held[-len(slots) :], strict=True):
+            self._scheduler.content[slot] = (token, at)
+        return True
 
 
 @dataclass(eq=False)
@@ -34,12 +68,18 @@ class Running:
 class ToyScheduler:
     """`cells` slots; at most `width` stages run at once."""
 
-    def __init__(self, cells: int, width: int = 8, seed: int = 0) -> None:
+    def __init__(
+        self, cells: int, width: int = 8, seed: int = 0, transfer: Transfer = NO_TRANSFER
+    ) -> None:
         self.tree = KvTree()
-        self.info = EngineInfo("toy", "0", "toy", 10_000, cells, VOCAB)
-        self.branches = Branches(self.tree, self.info, cells, self._submit, self._withdraw)
+        free = frozenset({Capability.FREE_POSITIONS})
+        self.info = EngineInfo("toy", "0", "toy", 10_000, cells, VOCAB, free)
+        self.slots = ToySlots(self)
+        self.computed = 0  # tokens
+        traffic = Traffic(transfer, self.tree, self.slots, self._row)
+        self.branches = Branches(self.tree, self.info, cells, self._submit, self._withdraw, traffic)
         self.free = list(range(cells))
-        self._content: dict[int, Content] = {}
+        self.content: dict[int, Content] = {}
         self._queue: list[Stage] = []
         self._running: list[Running] = []
         self._width = width
@@ -68,16 +108,27 @@ class ToyScheduler:
         self.tree.unlock(running.parent)
         self._running.remove(running)
 
-    def _room(self, tokens: int) -> bool:
+    def room(self, tokens: int) -> bool:
         if len(self.free) < tokens:
             self.free += self.tree.evict(tokens - len(self.free)).tolist()
         return len(self.free) >= tokens
 
+    def _row(self, stage: Stage) -> torch.Tensor:
+        running = next(r for r in self._running if r.stage is stage)
+        return torch.cat([self.tree.row(running.parent), torch.tensor(running.slots)])
+
     def step(self) -> None:
         self.steps += 1
+        traffic, moving = self.branches.traffic, self.branches.moving
+        traffic.pace.begin(decoding=bool(self._running))
+        if moving:
+            self.branches.move(lambda: self._queue)
         self._admit()
         self.branches.resume_parked(bool(self._queue))
-        if not self._running and self._queue:
+        if not self._running and moving and traffic.tier:
+            self.steps -= 1
+            traffic.tier.wait(0.01)
+        elif not self._running and self._queue:
             self._stalled()
         for running in list(self._running):
             if running in self._running:
@@ -92,7 +143,7 @@ class ToyScheduler:
             stage = self._queue[0]
             stage.advance(self.tree)
             self.tree.lock(stage.parent)
-            if not self._room(len(stage.ids) + 1):
+            if not self.room(len(stage.ids) + 1):
                 self.tree.unlock(stage.parent)
                 return
             self._queue.pop(0)
@@ -112,11 +163,12 @@ class ToyScheduler:
             self.branches.give_up(oldest)
 
     def _write(self, slots: list[int], ids: Ids, start: int) -> None:
+        self.computed += len(slots)
         for offset, (slot, token) in enumerate(zip(slots, ids, strict=True)):
-            self._content[slot] = (token, start + offset)
+            self.content[slot] = (token, start + offset)
 
     def _read(self, node: Node, slots: list[int]) -> list[Content]:
-        return [self._content[slot] for slot in (*self.tree.row(node).tolist(), *slots)]
+        return [self.content[slot] for slot in (*self.tree.row(node).tolist(), *slots)]
 
     def _advance(self, running: Running) -> None:
         stage = running.stage
@@ -128,7 +180,8 @@ class ToyScheduler:
         if running.sampled:
             slot = self.free.pop()
             at = stage.start + len(stage.ids) + len(running.sampled) - 1
-            self._content[slot] = (running.sampled[-1], at)
+            self.content[slot] = (running.sampled[-1], at)
+            self.computed += 1
             running.slots.append(slot)
         token = hash(tuple(self._read(running.parent, running.slots))) % VOCAB
         running.sampled.append(token)
@@ -137,7 +190,7 @@ class ToyScheduler:
 
     def _decode_room(self, running: Running) -> bool:
         """Room for one token more; the youngest running stages are taken back for it."""
-        while not self._room(1):
+        while not self.room(1):
             oldest = min(self.branches.order(r.stage) for r in self._running)
             if self.branches.pressure.relieve(oldest, self._queue, alone=len(self._running) == 1):
                 continue

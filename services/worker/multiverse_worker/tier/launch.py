@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.tier.backend import Backend
 from multiverse_worker.tier.settings import TierSettings
+from multiverse_worker.tier.transfer import Transfer
 
 if TYPE_CHECKING:
     from multiverse_worker.tier.tier import Tier
@@ -34,6 +35,12 @@ def launch_tier(settings: TierSettings) -> Tier | None:
         ) from None
     except ValueError as error:
         raise InvalidRequest(f"tier_url: {error}", field="tier_url") from None
+
+
+def launch_transfer(settings: TierSettings) -> Transfer:
+    """As `launch_tier`, with what the engine has to know beside it."""
+    tier = launch_tier(settings)
+    return Transfer(tier, settings.tier_fetch == "always", settings.tier_prefixes)
 
 
 def _backend(settings: TierSettings) -> Backend:

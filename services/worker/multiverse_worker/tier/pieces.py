@@ -10,12 +10,12 @@ it. Knows tokens and keys. Must not know engines or networks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TypeAlias
 
-from multiverse_shared.keys import CHUNK, KeyChain
-from multiverse_shared.layout import positions
+from multiverse_shared.keys import CHUNK, KeyChain, after
+from multiverse_shared.layout import next_position, positions
 from multiverse_shared.tree import Block, Context, Item, Text
 
 Name: TypeAlias = bytes
@@ -59,6 +59,20 @@ def pieces(part: Context, chain: KeyChain) -> Iterator[Piece]:
             chain = behind
 
 
+def text_pieces(part: Context, chain: KeyChain) -> Iterator[Piece]:
+    """As `pieces`, but in linear order to the last token: the texts of blocks' paths, too.
+
+    For engines that hold a block by its paths, not by positions.
+    """
+    for item in part:
+        if isinstance(item, Text):
+            yield from pieces((item,), chain)
+        else:
+            for path in item.paths:
+                yield from text_pieces(path, chain.into(item))
+        chain = after((item,), chain)
+
+
 def _of_block(block: Block, chain: KeyChain, behind: KeyChain) -> Iterator[Piece]:
     places = sorted(positions((block,), chain.position))
     for start in range(chain.position, behind.position, CHUNK):
@@ -77,13 +91,15 @@ def split(context: Context, position: int) -> tuple[Context, Context]:
     for number, item in enumerate(context):
         if at >= position:
             return tuple(before), context[number:]
-        end = max(positions((item,), at), default=at - 1) + 1
+        end = next_position((item,), at)
         if end > position:
             if not isinstance(item, Text):
                 raise ValueError(f"position {position} is inside a block")
-            cut = position - at
+            cut = position - (at if item.start is None else item.start)
+            if cut <= 0:
+                return tuple(before), context[number:]
             rest = (Text(item.ids[cut:]), *context[number + 1 :])
-            return (*before, Text(item.ids[:cut])), rest
+            return (*before, replace(item, ids=item.ids[:cut])), rest
         before.append(item)
         at = end
     return tuple(before), ()

@@ -23,6 +23,7 @@ from multiverse_worker.tier.pieces import Name
 class Put:
     """A block on its way out."""
 
+    size: int
     done: bool = False  # kept, or given up
 
 
@@ -54,16 +55,22 @@ class Fetch:
         self._answers[name] = answer
         if self._dropped:
             self.drop()
-        self._tier._news.set()
+        self._tier._tell()
 
 
 class Tier:
-    """Called by one thread. `open_backend` is called on the tier's own loop."""
+    """Called by one thread. `open_backend` is called on the tier's own loop.
+
+    `on_news` is called from the tier's thread when something has arrived or gone out.
+    """
 
     def __init__(
         self, open_backend: Callable[[], Backend], form: BlockForm, options: ClientOptions
     ) -> None:
         self.counts = TierCounts()
+        self.on_news: Callable[[], None] = lambda: None
+        self._most_out = options.in_flight_bytes
+        self._puts: list[Put] = []  # that were not done when last seen
         self._news = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,17 +94,27 @@ class Tier:
 
     def put(self, name: Name, raw: bytes) -> Put:
         """Send a block. It may be dropped: the counts say why."""
-        put = Put()
+        put = Put(len(raw))
+        self._puts = [*self._under_way, put]
 
         async def send() -> None:
             try:
                 await self._client.put(name, raw)
             finally:
                 put.done = True
-                self._news.set()
+                self._tell()
 
         self._run(send())
         return put
+
+    def has_room(self, size: int) -> bool:
+        """Whether a block may go out now; one that is larger than all room goes alone."""
+        out = self._under_way
+        return not out or sum(put.size for put in out) + size <= self._most_out
+
+    @property
+    def _under_way(self) -> list[Put]:
+        return [put for put in self._puts if not put.done]
 
     def knows(self, name: Name) -> bool:
         """Whether the block was there lately."""
@@ -132,6 +149,10 @@ class Tier:
             task.add_done_callback(self._tasks.discard)
 
         self._loop.call_soon_threadsafe(begin)
+
+    def _tell(self) -> None:
+        self._news.set()
+        self.on_news()
 
     def _taken(self, answer: Answer) -> None:
         if not isinstance(answer, Cause):

@@ -123,5 +123,5 @@ def test_a_tier_that_is_not_there_does_no_harm() -> None:
 
 
 def test_an_engine_that_can_not_send_its_kv_refuses_a_tier() -> None:
-    with pytest.raises(ValidationError, match="tier_url needs engine llamacpp"):
+    with pytest.raises(ValidationError, match="tier_url needs engine llamacpp or sglang"):
         WorkerSettings(model=Path("none"), engine="sim", tier_url="redis://somewhere")

@@ -16,9 +16,9 @@ from __future__ import annotations
 from multiverse_worker.engines.llamacpp.branch import Branch
 from multiverse_worker.engines.llamacpp.cache import KvCache, NoRoomError
 from multiverse_worker.engines.llamacpp.loader import cells_to_load
-from multiverse_worker.engines.llamacpp.orders import Orders
 from multiverse_worker.engines.llamacpp.pressure import Pressure
 from multiverse_worker.engines.llamacpp.roster import Roster
+from multiverse_worker.tier.orders import Orders
 
 MARGIN = 32  # tokens
 _MOST_DOUBLINGS = 16

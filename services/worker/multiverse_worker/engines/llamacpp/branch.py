@@ -14,10 +14,10 @@ from multiverse_worker.contract import FinishReason, Ids, Logits, Start, Update
 from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.index import Holding
 from multiverse_worker.engines.llamacpp.loader import Coming, Feed, Feeds, Loaded, load
-from multiverse_worker.engines.llamacpp.orders import Orders
 from multiverse_worker.logit_rules import penalises
 from multiverse_worker.logprobs import report
 from multiverse_worker.sampling import Sampler
+from multiverse_worker.tier.orders import Orders
 
 
 @dataclass(slots=True)

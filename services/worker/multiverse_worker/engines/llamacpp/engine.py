@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import llama_cpp
 import numpy as np
@@ -48,27 +46,16 @@ from multiverse_worker.engines.llamacpp.library import (
 )
 from multiverse_worker.engines.llamacpp.loader import Feed
 from multiverse_worker.engines.llamacpp.meter import Meter
-from multiverse_worker.engines.llamacpp.orders import Orders
-from multiverse_worker.engines.llamacpp.pace import Pace
 from multiverse_worker.engines.llamacpp.pressure import Pressure
 from multiverse_worker.engines.llamacpp.receiving import Receiving
 from multiverse_worker.engines.llamacpp.roster import Roster
-from multiverse_worker.engines.llamacpp.shipping import Prefixes, Shipping
-
-if TYPE_CHECKING:
-    from multiverse_worker.tier.tier import Tier
+from multiverse_worker.engines.llamacpp.shipping import Shipping
+from multiverse_worker.tier.orders import Orders
+from multiverse_worker.tier.pace import Pace
+from multiverse_worker.tier.transfer import NO_TRANSFER, Transfer
 
 FAILURES_IN_A_ROW = 2
 TIER_WAIT_S = 0.002  # commands wait so long
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """How KV goes in and out; see the settings of the tier. The engine closes the tier."""
-
-    tier: Tier | None = None
-    always: bool = False
-    prefixes: Prefixes = "reused"
 
 
 class LlamaCppEngine(Engine):
@@ -84,7 +71,7 @@ class LlamaCppEngine(Engine):
         clock: Callable[[], float] = time.monotonic,
         *,
         check: bool = False,
-        transfer: Transfer = Transfer(),
+        transfer: Transfer = NO_TRANSFER,
     ) -> None:
         self._library = Library(options)
         self._batch_tokens = options.batch_tokens

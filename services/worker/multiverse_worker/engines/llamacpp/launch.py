@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine, Transfer
+from multiverse_worker.engines.llamacpp.engine import LlamaCppEngine
 from multiverse_worker.engines.llamacpp.library import LibraryOptions
 from multiverse_worker.engines.llamacpp.model import vocabulary
 from multiverse_worker.models.converted import converted
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.models.tokens import check_tokens
 from multiverse_worker.settings import WorkerSettings
-from multiverse_worker.tier.launch import launch_tier
+from multiverse_worker.tier.launch import launch_transfer
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +34,10 @@ def launch(model: ModelDirectory, settings: WorkerSettings) -> LlamaCppEngine:
         transfers=bool(settings.tier_url),
     )
     kind = "gguf" if model.gguf else settings.weight_type
-    tier = launch_tier(settings)
-    transfer = Transfer(tier, settings.tier_fetch == "always", settings.tier_prefixes)
+    transfer = launch_transfer(settings)
     try:
         return LlamaCppEngine(options, namespace=f"{digest}/{kind}", transfer=transfer)
     except BaseException:
-        if tier:
-            tier.close()
+        if transfer.tier:
+            transfer.tier.close()
         raise

@@ -17,8 +17,9 @@ from multiverse_shared.tree import Block, Context, Item, Text, count
 from multiverse_worker.contract import Ids
 from multiverse_worker.engines.llamacpp.cache import KvCache, NoRoomError
 from multiverse_worker.engines.llamacpp.index import Hit, Holding
-from multiverse_worker.engines.llamacpp.orders import Arrival, Cut, Landing, Order, Orders
+from multiverse_worker.engines.llamacpp.landing import Landing
 from multiverse_worker.tier.counts import Cause
+from multiverse_worker.tier.orders import Arrival, Cut, Order, Orders
 from multiverse_worker.tier.pieces import Piece, pieces
 
 

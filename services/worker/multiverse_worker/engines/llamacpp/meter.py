@@ -7,10 +7,10 @@ import time
 from multiverse_worker.contract import Load, Totals
 from multiverse_worker.engines.llamacpp.admission import Batch
 from multiverse_worker.engines.llamacpp.cache import KvCache
-from multiverse_worker.engines.llamacpp.orders import Orders
 from multiverse_worker.engines.llamacpp.pressure import Pressure
 from multiverse_worker.engines.llamacpp.roster import Roster
 from multiverse_worker.step_meter import StepMeter
+from multiverse_worker.tier.orders import Orders
 
 
 class Meter:

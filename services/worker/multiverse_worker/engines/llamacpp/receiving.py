@@ -8,9 +8,10 @@ from __future__ import annotations
 from multiverse_worker.engines.llamacpp.branch import Branch
 from multiverse_worker.engines.llamacpp.cache import KvCache
 from multiverse_worker.engines.llamacpp.endings import Endings
-from multiverse_worker.engines.llamacpp.orders import Arrival, Landing, Orders
-from multiverse_worker.engines.llamacpp.pace import Pace
+from multiverse_worker.engines.llamacpp.landing import Landing
 from multiverse_worker.engines.llamacpp.pressure import Pressure
+from multiverse_worker.tier.orders import Arrival, Orders
+from multiverse_worker.tier.pace import Pace
 
 
 class Receiving:

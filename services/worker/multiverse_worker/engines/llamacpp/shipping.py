@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from multiverse_shared.keys import after
 from multiverse_shared.tree import Text
 from multiverse_worker.engines.llamacpp.branch import Branch
 from multiverse_worker.engines.llamacpp.cache import KvCache
-from multiverse_worker.engines.llamacpp.pace import Pace
+from multiverse_worker.tier.pace import Pace
 from multiverse_worker.tier.pieces import Piece, pieces, split
+from multiverse_worker.tier.transfer import Prefixes
 
 if TYPE_CHECKING:
     from multiverse_worker.tier.tier import Put, Tier
-
-Prefixes: TypeAlias = Literal["never", "reused", "always"]
 
 
 @dataclass(slots=True)

@@ -6,49 +6,18 @@ Knows the flow of a branch: load, decode, tail, end. Must not know other branche
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
 
-from multiverse_shared.layout import block_end
+from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Context, Text, count, linearise, normalise
 from multiverse_worker.contract import FinishReason, Ids, Start
 from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.kv_tree import KvTree
+from multiverse_worker.engines.sglang.lacking import chain_at
+from multiverse_worker.engines.sglang.loading import Coming, Loader, Steps
+from multiverse_worker.engines.sglang.stage import Stage
 from multiverse_worker.logit_rules import penalises
-
-
-@dataclass(slots=True, eq=False)
-class Stage:
-    """What one SGLang request computes: `ids` behind the resident context of `parent`."""
-
-    branch: Branch
-    parent: Node  # the last that the branch has pinned
-    ids: Ids
-    start: int  # position of the first id
-    linear: int  # its index in the linear order of the branch's context
-    decodes: bool = False  # and goes on to sample
-    first_draw: int = 0  # number of tokens the branch had sampled before
-    request: Any = None  # the SGLang request, once there is one
-
-    @property
-    def delta(self) -> int:
-        """Index in the row minus position, the same for all tokens that it computes."""
-        return self.parent.length - self.start
-
-    @property
-    def total(self) -> int:
-        """Length of the row before anything is sampled."""
-        return self.parent.length + len(self.ids)
-
-    def advance(self, tree: KvTree) -> None:
-        """Take over what others have computed meanwhile; one id is left to compute."""
-        node, found = tree.walk(self.parent, self.ids[:-1], self.start)
-        if found:
-            self.branch.move_pin(tree, self.parent, node)
-            self.parent, self.ids = node, self.ids[found:]
-            self.start, self.linear = self.start + found, self.linear + found
-            self.branch.reused += found
+from multiverse_worker.tier.orders import Orders
 
 
 @dataclass(slots=True)
@@ -61,10 +30,6 @@ class Ending:
     appended: Ids = ()
 
 
-# A stage asks for ids to be computed; it is answered with the node that holds them.
-Stages = Generator[Stage, Node, None]
-
-
 @dataclass(slots=True, eq=False)
 class Branch:
     """Mutable. `context` is the full one, in normal form."""
@@ -72,9 +37,12 @@ class Branch:
     start: Start
     context: Context
     order: tuple[int, int]  # age of its request, arrival
+    root: KeyChain  # of its tenant
     pins: list[Node] = field(default_factory=list)  # locked while it loads
-    stages: Stages | None = None  # None: parked, holds nothing
+    stages: Steps[None] | None = None  # None: parked, holds nothing
     stage: Stage | None = None
+    coming: Coming | None = None  # what its loading waits for
+    leaving: bool = False  # it has ended, and is told when its KV has gone out
     sampled: list[int] = field(default_factory=list)
     ending: Ending | None = None
     reused: int = 0
@@ -104,8 +72,8 @@ class Branch:
         tail = self.ending.appended if self.ending else ()
         return (*self.context, Text(self.kept + tail))
 
-    def plan(self, tree: KvTree) -> Stages:
-        """The stages from what is resident to the end of the branch.
+    def plan(self, tree: KvTree, orders: Orders) -> Steps[None]:
+        """The steps from what is resident to the end of the branch.
 
         The last node pinned is the end of the final context.
         """
@@ -114,24 +82,27 @@ class Branch:
         last = now[-1]
         decodes = self.ending is None and self.start.max_tokens > 0
         before = now[:-1] if decodes else now
-        node, at = yield from self._load(tree, tree.tenant(self.start.salt), 0, before, 0)
+        loader, root = Loader(self, tree, orders), chain_at((), lambda: self.root)
+        node = tree.tenant(self.start.salt)
+        node, at = yield from loader.load(node, 0, before, 0, root)
         if decodes:
             assert isinstance(last, Text)
             at = last.start if last.start is not None else at
-            node, found = tree.walk(node, last.ids[:-1], at)
-            self._pin(tree, node)
-            linear = count(before) + found
-            stage = Stage(self, node, last.ids[found:], at + found, linear, True)
+            linear, here = count(before), chain_at(before, root)
+            most = Text(last.ids[:-1], start=last.start)
+            node, found = yield from loader.text(node, most, at, linear, here)
+            stage = Stage(self, node, last.ids[found:], at + found, linear + found, True)
             stage.first_draw = len(self.sampled)
-            self.reused += found
-            node = yield stage
-            self._pin(tree, node)
+            decoded = yield stage
+            assert decoded is not None
+            node = decoded
+            self.pin(tree, node)
         elif self.ending is None:
             self.ending = Ending(FinishReason.LENGTH, appended=self.start.length_tail)
         rest = self._behind(node)
         if rest:
             total = count(self.final_context)
-            yield from self._feed(tree, node, rest, node.end, total - len(rest))
+            yield from loader.feed(node, rest, node.end, total - len(rest))
 
     def _behind(self, node: Node) -> Ids:
         """Ids of the final context that `node` does not hold: the last one sampled, the tail."""
@@ -140,49 +111,14 @@ class Branch:
         ids = self.kept + self.ending.appended
         return ids[len(ids) - missing :] if missing else ()
 
-    def _load(
-        self, tree: KvTree, node: Node, at: int, context: Context, linear: int
-    ) -> Generator[Stage, Node, tuple[Node, int]]:
-        """Make `context`, which goes on from `node` at position `at`, resident."""
-        for item in context:
-            if isinstance(item, Text):
-                at = item.start if item.start is not None else at
-                node, found = tree.walk(node, item.ids, at)
-                self.reused += found
-                self._pin(tree, node)
-                if found < len(item.ids):
-                    node = yield from self._feed(
-                        tree, node, item.ids[found:], at + found, linear + found
-                    )
-                at += len(item.ids)
-                linear += len(item.ids)
-            else:
-                ends: list[Node] = []
-                for path in item.paths:
-                    end, _ = yield from self._load(tree, node, at + item.path_offset, path, linear)
-                    ends.append(end)
-                    linear += count(path)
-                at = block_end(item, at)
-                node = tree.join(node, tuple(ends), at)
-                self._pin(tree, node)
-        return node, at
-
-    def _feed(
-        self, tree: KvTree, node: Node, ids: Ids, at: int, linear: int
-    ) -> Generator[Stage, Node, Node]:
-        node = yield Stage(self, node, ids, at, linear)
-        self._pin(tree, node)
-        return node
-
-    def _pin(self, tree: KvTree, node: Node) -> None:
+    def pin(self, tree: KvTree, node: Node) -> None:
         tree.lock(node)
         self.pins.append(node)
 
     def move_pin(self, tree: KvTree, old: Node, new: Node) -> None:
         """Hold `new`, which goes on from the last pinned node, in its place."""
         assert self.pins[-1] is old
-        tree.lock(new)
-        tree.unlock(old)
+        tree.relock(old, new)
         self.pins[-1] = new
 
     def unpin(self, tree: KvTree) -> None:

@@ -27,11 +27,14 @@ from multiverse_worker.contract import (
     TopLogprobs,
     Update,
 )
-from multiverse_worker.engines.sglang.branch import Branch, Stage
+from multiverse_worker.engines.sglang.branch import Branch
 from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.kv_tree import KvTree
+from multiverse_worker.engines.sglang.loading import Landing
 from multiverse_worker.engines.sglang.pressure import Order, Pressure
 from multiverse_worker.engines.sglang.roster import Roster
+from multiverse_worker.engines.sglang.stage import Stage
+from multiverse_worker.engines.sglang.traffic import Traffic
 
 Told = tuple[tuple[float, ...], tuple[TopLogprobs, ...]]  # beside a token, as in an Update
 NOTHING_TOLD: Told = ((), ())
@@ -48,12 +51,15 @@ class Branches:
         row_tokens: int,
         submit: Callable[[Stage], None],
         withdraw: Callable[[Stage], None],
+        traffic: Traffic,
     ) -> None:
         self.tree = tree
         self.info = info
         self._row_tokens = row_tokens
         self._submit = submit
         self._withdraw = withdraw
+        self.traffic = traffic
+        self.moving: set[Branch] = set()  # that wait for the tier
         self.roster = Roster(tree)
         self.pressure = Pressure(self.roster, self._unload)
         self._computed: list[tuple[Stage, Node]] = []
@@ -74,7 +80,8 @@ class Branches:
         except MultiverseError as error:
             self.updates.append(Update(start.branch, finish=_failed(error)))
             return
-        self._begin(self.roster.add(start, context))
+        root = KeyChain.root(self.info.namespace, start.salt)
+        self._begin(self.roster.add(start, context, root))
 
     def abort(self, branch_id: BranchId) -> None:
         branch = self.roster.get(branch_id)
@@ -107,28 +114,58 @@ class Branches:
     # -- flow ----------------------------------------------------------------------------------
 
     def _begin(self, branch: Branch) -> None:
-        branch.stages = branch.plan(self.tree)
+        branch.stages = branch.plan(self.tree, self.traffic.orders)
         self._go_on(branch, None)
 
     def _go_on(self, branch: Branch, node: Node | None) -> None:
-        """Queue the next stage of a branch, or end it. `node` holds what the last one computed."""
+        """Begin the next step of a branch, or end it. `node` is what came of the last one."""
         assert branch.stages is not None
         try:
-            stage = branch.stages.send(node) if node else next(branch.stages)
+            step = branch.stages.send(node)
         except StopIteration:
-            self._finish(branch)
+            self._leave(branch)
             return
-        if stage.decodes or branch.ending:
+        if not isinstance(step, Stage):
+            branch.coming = step
+            self.moving.add(branch)
+            return
+        if step.decodes or branch.ending:
             self._end_consumed(branch)
-        branch.stage = stage
-        self._submit(stage)
+        branch.stage = step
+        self._submit(step)
+
+    def move(self, queued: Callable[[], Collection[Stage]]) -> None:
+        """Go on with the branches that wait for the tier, oldest first, as far as they can.
+
+        `queued` gives the stages that SGLang has not begun.
+        """
+        for branch in sorted(self.moving, key=lambda branch: branch.order):
+            while branch.coming and self.traffic.receiving.settled(branch):
+                coming, branch.coming = branch.coming, None
+                node = self._land(branch, coming, queued) if isinstance(coming, Landing) else None
+                self._go_on(branch, node)
+            if branch.leaving:
+                self._leave(branch)
+            elif not branch.coming:
+                self.moving.discard(branch)
+
+    def _land(
+        self, branch: Branch, landing: Landing, queued: Callable[[], Collection[Stage]]
+    ) -> Node | None:
+        def relieve() -> bool:
+            return self.pressure.relieve(branch.order, queued(), alone=False)
+
+        return self.traffic.receiving.land(branch, landing, relieve)
 
     def sampled(self, stage: Stage, token: int, told: Told = NOTHING_TOLD) -> bool:
         """A stage has sampled a token; whether the branch ends with it."""
         branch = stage.branch
         logprobs, top = told
         self.updates.append(Update(branch.start.branch, (token,), logprobs, top_logprobs=top))
-        return branch.take(token) is not None
+        if branch.take(token):
+            return True
+        self.traffic.shipping.sampled(stage)
+        return False
 
     def computed(self, stage: Stage, node: Node) -> None:
         """The request of a stage has ended, and `node` holds its tokens."""
@@ -164,13 +201,22 @@ class Branches:
         for lease_id in branch.start.consumes:
             self.roster.release(lease_id, branch.start.branch.stream)
 
+    def _leave(self, branch: Branch) -> None:
+        """End a branch, once what others want of it has gone out."""
+        branch.leaving = not self.traffic.shipping.ended(branch)
+        if branch.leaving:
+            self.moving.add(branch)
+        else:
+            self.moving.discard(branch)
+            self._finish(branch)
+
     def _finish(self, branch: Branch) -> None:
         """Report the end; what the branch held last becomes a lease."""
         self._end_consumed(branch)
         start, ending, node = branch.start, branch.ending, branch.pins[-1]
         assert ending is not None
         context = normalise(branch.final_context)
-        key = after(context, KeyChain.root(self.info.namespace, start.salt)).end
+        key = after(context, branch.root).end
         self.tree.lock(node, lease=True)
         lease = self.roster.leases.grant(node, start, key, context)
         self._forget(branch)
@@ -194,6 +240,7 @@ class Branches:
     def _forget(self, branch: Branch) -> None:
         branch.ended = True
         self._unload(branch)
+        self.traffic.shipping.drop(branch)
         self.roster.remove(branch)
 
     def _unload(self, branch: Branch) -> None:
@@ -202,7 +249,9 @@ class Branches:
             self._withdraw(branch.stage)
         if branch.stages:
             branch.stages.close()
-        branch.stages = branch.stage = None
+        branch.stages = branch.stage = branch.coming = None
+        branch.leaving = False
+        self.moving.discard(branch)
         branch.unpin(self.tree)
 
     # -- order ---------------------------------------------------------------------------------
@@ -210,10 +259,17 @@ class Branches:
     def order(self, stage: Stage | None) -> Order:
         return stage.branch.order if stage else YOUNGEST
 
+    def reset(self) -> None:
+        """All contexts are about to be forgotten: nothing may hold one."""
+        for branch in list(self.moving):
+            self.pressure.park(branch)
+        self.roster.end_leases()
+
     def resume_parked(self, waiting: bool) -> None:
-        """Begin the oldest parked branch again, once no branch waits in SGLang's queue."""
+        """Begin the oldest parked branch again, once no branch waits in SGLang's queue, or for
+        the tier."""
         branch = self.pressure.next_parked
-        if branch and not waiting:
+        if branch and not waiting and not self.moving:
             self._begin(branch)
 
     def give_up(self, order: Order) -> None:

@@ -23,9 +23,9 @@ from sglang.srt.mem_cache.base_prefix_cache import (
 from sglang.srt.mem_cache.registry import create_unified_radix_cache
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 
-from multiverse_worker.engines.sglang.branch import Stage
 from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.kv_tree import KvTree
+from multiverse_worker.engines.sglang.stage import Stage
 
 
 def stage_of(request: Any) -> Stage | None:
@@ -132,6 +132,17 @@ class ContextCache(UnifiedRadixCache):
         result = super().evict_for_alloc(_less(params, freed), **kwargs)
         result.num_tokens_evicted += freed
         return result
+
+    def take_slots(self, tokens: int) -> torch.Tensor | None:
+        """[tokens] slots that are the caller's; None: not even with all idle KV evicted."""
+        allocator = self.token_to_kv_pool_allocator
+        lacking = tokens - allocator.available_size()
+        if lacking > self.evictable_size():
+            return None
+        if lacking > 0:
+            self.evict(EvictParams(num_tokens=lacking))
+        slots: torch.Tensor | None = allocator.alloc(tokens)
+        return slots
 
     def _evict_contexts(self, tokens: int) -> int:
         if tokens <= 0 or not self.contexts.evictable:

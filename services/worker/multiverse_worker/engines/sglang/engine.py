@@ -31,9 +31,11 @@ from multiverse_worker.engines.sglang.messages import (
     COMMANDS_SOCKET,
     NAMESPACE_VARIABLE,
     REPORTS_SOCKET,
+    TIER_FILE,
     Report,
     Verb,
 )
+from multiverse_worker.tier.settings import TierSettings
 
 STEP_S = 0.005  # the longest that `step` waits for a report
 HELLO_S = 5.0  # SGLang is up: its plugin has said so, or is not there
@@ -51,10 +53,15 @@ class Server(Protocol):
 
 
 class SglangEngine(Engine):
-    """`launch` starts SGLang; it runs with the channel in its environment."""
+    """`launch` starts SGLang; it runs with the channel in its environment. The client of the
+    tier is in the scheduler's process, where the KV is."""
 
-    def __init__(self, launch: Callable[[], Server], namespace: str) -> None:
+    def __init__(
+        self, launch: Callable[[], Server], namespace: str, tier: TierSettings | None = None
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="multiverse-sglang-"))
+        if tier:
+            (self._folder / TIER_FILE).write_bytes(pickle.dumps(tier))
         context = zmq.Context.instance()
         self._commands = _bind(context, zmq.PUSH, self._folder / COMMANDS_SOCKET)
         self._reports = _bind(context, zmq.PULL, self._folder / REPORTS_SOCKET)

@@ -16,8 +16,9 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
 from multiverse_shared.errors import MultiverseError
 from multiverse_worker.engines.sglang.cache import stage_of
+from multiverse_worker.engines.sglang.channel import refuse
 from multiverse_worker.engines.sglang.draws import draw, told
-from multiverse_worker.engines.sglang.host import Host, refuse
+from multiverse_worker.engines.sglang.host import Host
 from multiverse_worker.engines.sglang.requests import plan, shift_positions
 
 _SCHEDULER = "sglang.srt.managers.scheduler.Scheduler."
@@ -33,11 +34,12 @@ def attach(info: dict[str, Any], scheduler: Any) -> dict[str, Any]:
     try:
         check_hooks()
         check_scheduler(scheduler)
+        host = Host(scheduler)
     except MultiverseError as error:
         refuse(error)  # the worker ends SGLang; an exception here would end the worker first
         return info
-    _host = Host(scheduler)
-    _host.say_hello()
+    _host = host
+    host.say_hello()
     return info
 
 

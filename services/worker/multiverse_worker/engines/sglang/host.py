@@ -3,54 +3,58 @@
 from __future__ import annotations
 
 import os
-import pickle
 import time
-from pathlib import Path
 from typing import Any
 
 import sglang
 import torch
-import zmq
 from sglang.srt.runtime_context import get_parallel
 from sglang.utils import TypeBasedDispatcher
 
-from multiverse_shared.errors import MultiverseError
+from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.contract import Capability, EngineInfo, Load, Totals
 from multiverse_worker.engines.sglang.branches import NOTHING_TOLD, Branches, Told
+from multiverse_worker.engines.sglang.channel import Bell, Channel, tier_settings
 from multiverse_worker.engines.sglang.messages import (
-    CHANNEL_VARIABLE,
-    COMMANDS_SOCKET,
     NAMESPACE_VARIABLE,
-    REPORTS_SOCKET,
     Commands,
     Report,
     Seen,
     Verb,
 )
+from multiverse_worker.engines.sglang.pool import PoolSlots
 from multiverse_worker.engines.sglang.pressure import Order
 from multiverse_worker.engines.sglang.requests import BatchPlan, Requests
+from multiverse_worker.engines.sglang.traffic import Traffic
 from multiverse_worker.step_meter import StepMeter
+from multiverse_worker.tier.launch import launch_transfer
 
 TICK_S = 0.25
 STALL_S = 1.0
+TIER_WAIT_S = 0.002  # the tier's thread runs meanwhile
 
 
 class Host:
-    """Made when the scheduler is complete. Only the first rank has the channel."""
+    """Made when the scheduler is complete. Only the first rank has the channel.
+
+    InvalidRequest says what the tier lacks.
+    """
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
         self._cache = scheduler.tree_cache
         self._requests = Requests(scheduler)
+        self._traffic = self._open_traffic()
         self.branches = Branches(
             self._cache.contexts,
             _info(scheduler),
             scheduler.max_req_len - 1,
             self._requests.submit,
             self._requests.withdraw,
+            self._traffic,
         )
         self._cache.on_computed = self.branches.computed
-        self._cache.on_reset = self.branches.roster.end_leases
+        self._cache.on_reset = self.branches.reset
         scheduler._request_dispatcher += TypeBasedDispatcher([(Commands, self._carry_out)])
         self.observing = False
         self.plan: BatchPlan | None = None  # of the forward under way
@@ -64,6 +68,23 @@ class Host:
         self._last_tick = 0.0
         self._stalled_since: float | None = None
 
+    def _open_traffic(self) -> Traffic:
+        slots = PoolSlots(self._cache)
+        settings = tier_settings()
+        if settings.tier_url:
+            if get_parallel().tp_size != 1:
+                raise InvalidRequest(
+                    "tier_url needs tensor_parallel 1, for each GPU holds a part of the KV: "
+                    "leave one of them out",
+                    field="tier_url",
+                )
+            slots.check()
+        transfer = launch_transfer(settings)
+        self._bell = Bell(self._scheduler)
+        if transfer.tier:
+            transfer.tier.on_news = self._bell.ring
+        return Traffic(transfer, self._cache.contexts, slots, self._requests.row)
+
     def say_hello(self) -> None:
         if self._channel:
             self._channel.send(Report(self._load(), info=self.branches.info))
@@ -71,8 +92,9 @@ class Host:
     # -- commands ------------------------------------------------------------------------------
 
     def poll(self) -> list[Commands]:
-        """What the worker wants, and that time has passed."""
+        """What the worker wants, and that time has passed; begins an iteration of the loop."""
         assert self._channel
+        self._move()
         items = self._channel.receive()
         now = time.monotonic()
         if now - self._last_tick >= TICK_S:
@@ -99,6 +121,18 @@ class Host:
                     self.branches.roster.tick(argument)
         self._report()
 
+    def _move(self) -> None:
+        """Let go on what waited for the tier. There is one rank only, if there is a tier."""
+        self._traffic.pace.begin(decoding=not self._scheduler.running_batch.is_empty())
+        if not self.branches.moving:
+            return
+        self._bell.still()
+        self.branches.move(self._requests.queued)
+        if self._traffic.pace.spent:
+            self._bell.ring()  # there is more to do: don't sleep
+        if self.branches.updates:
+            self._report()
+
     def _drop_cached(self, number: int) -> None:
         self.branches.roster.end_leases()
         self._cache.contexts.check()
@@ -111,7 +145,10 @@ class Host:
         """Notice when nothing runs though branches wait: then memory is held by leases."""
         waiting = self._requests.queued()
         self.branches.resume_parked(bool(waiting))
-        if not (idle and waiting and self._scheduler.last_batch is None):
+        moving = bool(self.branches.moving)  # they end within the timeout of the tier
+        if idle and moving and self._traffic.tier:
+            self._traffic.tier.wait(TIER_WAIT_S)
+        if moving or not (idle and waiting and self._scheduler.last_batch is None):
             self._stalled_since = None
             return
         oldest = min(stage.branch.order for stage in waiting)
@@ -148,6 +185,8 @@ class Host:
         self._last_result = now
         if batch.forward_mode.is_decode() and batch.reqs:
             self._sizes.saw(len(batch.reqs), self._step_s)
+        elif batch.forward_mode.is_extend():
+            self._traffic.orders.computing.add(sum(batch.extend_lens), self._step_s)
         self.branches.settle()
         self._report()
 
@@ -201,42 +240,9 @@ class Host:
                 evictions=self._cache.contexts.evictions,
                 revocations=branches.pressure.revoked,
                 preemptions=branches.pressure.parked,
+                tier=self._traffic.orders.counts.totals,
             ),
         )
-
-
-class Channel:
-    """Two sockets in a folder that the worker made."""
-
-    def __init__(self, scheduler: Any) -> None:
-        folder = Path(os.environ[CHANNEL_VARIABLE])
-        self._commands = zmq.Context.instance().socket(zmq.PULL)
-        self._reports = zmq.Context.instance().socket(zmq.PUSH)
-        for socket, name in (
-            (self._commands, COMMANDS_SOCKET),
-            (self._reports, REPORTS_SOCKET),
-        ):
-            socket.setsockopt(zmq.SNDHWM, 0)
-            socket.setsockopt(zmq.RCVHWM, 0)
-            socket.connect(f"ipc://{folder / name}")
-        if scheduler is not None and scheduler.idle_sleeper is not None:
-            scheduler.idle_sleeper.poller.register(self._commands, zmq.POLLIN)
-
-    def receive(self) -> list[tuple[Verb, Any]]:
-        items: list[tuple[Verb, Any]] = []
-        while True:
-            try:
-                items += pickle.loads(self._commands.recv(zmq.NOBLOCK))
-            except zmq.Again:
-                return items
-
-    def send(self, report: Report) -> None:
-        self._reports.send(pickle.dumps(report))
-
-
-def refuse(error: MultiverseError) -> None:
-    """Tell the worker why this scheduler can't serve."""
-    Channel(None).send(Report(Load(0, 0, 0, 0, 0), refusal=error.message))
 
 
 def _info(scheduler: Any) -> EngineInfo:
@@ -244,6 +250,8 @@ def _info(scheduler: Any) -> EngineInfo:
     config = model.hf_text_config
     cells = scheduler.max_total_num_tokens
     dtype = str(scheduler.token_to_kv_pool_allocator.dtype).removeprefix("torch.")
+    if model.quantization:
+        dtype = f"{dtype}-{model.quantization}"
     shards = get_parallel().tp_size
     return EngineInfo(
         engine="sglang",

@@ -108,6 +108,10 @@ class KvTree:
         """The context behind a closed block that opens at `fork`; `end` is the next position."""
         return self._empty(fork, join_key(paths, end), end, paths)
 
+    def joined(self, fork: Node, paths: tuple[Node, ...], end: int) -> Node | None:
+        """What `join` has made of the same, if it is there."""
+        return fork.joins.get(join_key(paths, end))
+
     def tenant(self, salt: bytes) -> Node:
         """Where the contexts of a tenant begin: nobody finds those of another one."""
         if not salt:
@@ -157,6 +161,17 @@ class KvTree:
             part.locks -= 1
             part.leases -= lease
             self._count(part, 1)
+
+    def relock(self, old: Node, new: Node) -> None:
+        """Lock `new`, to which only texts lead on from `old`, in place of `old`."""
+        node = new
+        while node is not old:
+            self._count(node, -1)
+            node.locks += 1
+            self._count(node, 1)
+            node.touched = next(self._clock)
+            assert node.parent is not None
+            node = node.parent
 
     def _count(self, node: Node, sign: int) -> None:
         slots = sign * len(node.ids)

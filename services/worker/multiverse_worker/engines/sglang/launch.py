@@ -15,6 +15,7 @@ from multiverse_worker.engines.sglang.engine import Server, SglangEngine
 from multiverse_worker.engines.sglang.messages import CACHE_NAME
 from multiverse_worker.models.directory import ModelDirectory
 from multiverse_worker.settings import WorkerSettings
+from multiverse_worker.tier.settings import TierSettings
 
 _DTYPES = {"f32": "float32", "f16": "float16"}
 _OURS = frozenset({"radix_cache_backend", "page_size", "skip_tokenizer_init", "context_length"})
@@ -53,12 +54,15 @@ def launch(model: ModelDirectory, settings: WorkerSettings) -> SglangEngine:
         chunk=settings.batch_tokens if "batch_tokens" in given else None,
         more=settings.sglang_arguments,
     )
-    return open_engine(options, namespace=f"{model.weights_digest}/{options.dtype}")
+    tier = TierSettings(**{name: getattr(settings, name) for name in TierSettings.model_fields})
+    return open_engine(options, f"{model.weights_digest}/{options.dtype}", tier)
 
 
-def open_engine(options: SglangOptions, namespace: str) -> SglangEngine:
+def open_engine(
+    options: SglangOptions, namespace: str, tier: TierSettings | None = None
+) -> SglangEngine:
     """InvalidRequest says what this machine or these options lack."""
-    return SglangEngine(lambda: _serve(options), namespace)
+    return SglangEngine(lambda: _serve(options), namespace, tier)
 
 
 def cpu_arguments() -> dict[str, Any]:

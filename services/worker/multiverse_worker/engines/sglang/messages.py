@@ -18,6 +18,8 @@ CACHE_NAME = "multiverse"
 
 COMMANDS_SOCKET = "commands"
 REPORTS_SOCKET = "reports"
+TIER_FILE = "tier"
+"""Beside the sockets, which only this user can read: settings of the tier, if there is one."""
 
 
 class Verb(StrEnum):

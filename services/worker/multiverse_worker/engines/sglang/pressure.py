@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from multiverse_worker.contract import RequestId
-from multiverse_worker.engines.sglang.branch import Branch, Stage
+from multiverse_worker.engines.sglang.branch import Branch
 from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.roster import Roster
+from multiverse_worker.engines.sglang.stage import Stage
 from multiverse_worker.leases import Lease
 
 Order = tuple[int, int]
@@ -49,7 +50,9 @@ class Pressure:
         age = order[0]
         holders = {lease.request for lease in leases}
         waiting = [
-            branch for branch in self._roster if branch.order > order and branch.stage in queued
+            branch
+            for branch in self._roster
+            if branch.order > order and (branch.stage in queued or branch.coming)
         ]
         holders.update(branch.start.owner for branch in waiting)
         for request in sorted(holders, key=self._roster.age, reverse=True):

@@ -11,9 +11,9 @@ import torch
 from sglang.srt.managers.schedule_batch import FINISH_ABORT, Req
 from sglang.srt.sampling.sampling_params import SamplingParams
 
-from multiverse_worker.engines.sglang.branch import Stage
 from multiverse_worker.engines.sglang.cache import stage_of
 from multiverse_worker.engines.sglang.draws import Draw
+from multiverse_worker.engines.sglang.stage import Stage
 
 
 class Requests:
@@ -54,6 +54,13 @@ class Requests:
             scheduler._pending_chunked_abort_req = request
         elif not request.finished():
             request.to_finish = FINISH_ABORT()
+
+    def row(self, stage: Stage) -> torch.Tensor:
+        """The slots of a request that runs, in linear order; longer than what it has computed."""
+        row: torch.Tensor = self._scheduler.req_to_token_pool.req_to_token[
+            stage.request.kv.req_pool_idx
+        ]
+        return row.long()
 
     def queued(self) -> set[Stage]:
         """The stages that SGLang has not begun, or has taken back."""

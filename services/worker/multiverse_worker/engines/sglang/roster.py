@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Context
 from multiverse_worker.contract import BranchId, RequestId, Start
 from multiverse_worker.engines.sglang.branch import Branch
@@ -36,10 +37,10 @@ class Roster:
     def get(self, branch: BranchId) -> Branch | None:
         return self._branches.get(branch)
 
-    def add(self, start: Start, context: Context) -> Branch:
+    def add(self, start: Start, context: Context, root: KeyChain) -> Branch:
         self._arrivals += 1
         age = self._ages.setdefault(start.owner, self._arrivals)
-        branch = Branch(start, context, (age, self._arrivals))
+        branch = Branch(start, context, (age, self._arrivals), root)
         self._branches[start.branch] = branch
         return branch
 

@@ -2,7 +2,7 @@
 
 Fetching and computing are both measured, by tokens; what took longer lately is not done. A
 guess that says "compute" fades, so that fetching is tried again after a while. Knows pieces and
-costs. Must not know sequences or cells.
+costs. Must not know engines.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from multiverse_worker.engines.llamacpp.index import Holding
 from multiverse_worker.tier.counts import Cause, TierCounts
 from multiverse_worker.tier.line import Line
-from multiverse_worker.tier.pieces import Piece
+from multiverse_worker.tier.pieces import Name, Piece
 
 if TYPE_CHECKING:
     from multiverse_worker.tier.tier import Fetch, Tier
@@ -33,20 +32,11 @@ class Arrival:
 
 
 @dataclass(slots=True, eq=False)
-class Landing:
-    """A piece that has arrived is to be put at the end of a holding."""
-
-    holding: Holding
-    piece: Piece
-    raw: bytes
-    landed: bool = False
-
-
-@dataclass(slots=True, eq=False)
 class Order:
     """Pieces on their way, for one part of a context. `drop` it when nobody waits any more."""
 
     cut: Cut
+    names: set[Name]  # of the pieces that were not taken yet
     fetch: Fetch
     again: bool  # it was computed before: what does not come is recomputed
     tokens: int
@@ -76,7 +66,7 @@ class Orders:
 
     def order(self, cut: Cut, *, again: bool) -> Order | None:
         """Ask for pieces; None where they are to be computed."""
-        wanted = [piece for pieces in cut.values() for piece in pieces]
+        wanted = list({piece.name: piece for pieces in cut.values() for piece in pieces}.values())
         if not wanted:
             return None
         tokens = sum(len(piece.places) for piece in wanted)
@@ -87,8 +77,9 @@ class Orders:
             self.fetching.fade()
             self._none(wanted, Cause.CHEAPER, again)
             return None
-        fetch = self.tier.fetch([piece.name for piece in wanted])
-        return Order(cut, fetch, again, tokens, self.clock(), len(wanted))
+        names = [piece.name for piece in wanted]
+        fetch = self.tier.fetch(names)
+        return Order(cut, set(names), fetch, again, tokens, self.clock(), len(wanted))
 
     def arrived(self, arrival: Arrival) -> bool:
         """Whether it is known what became of the piece: the answer is in `arrival` then."""
@@ -96,6 +87,7 @@ class Orders:
         if not order.fetch.arrived(piece.name):
             return False
         arrival.answer = answer = order.fetch.take(piece.name)
+        order.names.discard(piece.name)
         if isinstance(answer, Cause):
             self.missed(order, piece, answer)
         else:
