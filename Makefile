@@ -94,7 +94,7 @@ GPU_PYTHON ?= $(SGLANG_BIN)/python
 CHART_ARGUMENTS ?=
 IMAGES ?= router curator
 
-.PHONY: help chart images lock-images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim bench-placement soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang e2e-tier bench-fanout bench-tier-cap test-mooncake
+.PHONY: help chart images lock-images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim bench-placement soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang bench-sglang-tier e2e-tier bench-fanout bench-tier-cap test-mooncake
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -125,7 +125,7 @@ test-clients: ## OpenAI-compatible clients of others against the tiny model: als
 test-schema: setup-all ## requests made from our OpenAPI schema, good and bad: none may fail with 500 (SCHEMA_EXAMPLES)
 	SCHEMA_EXAMPLES=$(SCHEMA_EXAMPLES) $(BIN)/python -m pytest --timeout 3600 tests/e2e/test_schema.py
 
-test-sglang: setup-sglang ## tests of the SGLang engine, on a CPU: one engine
+test-sglang: setup-sglang ## tests of the SGLang engine, on a CPU: one engine, and a second for the tier
 	$(SGLANG_BIN)/python -m pytest tests/sglang
 
 gpu-check: setup-sglang ## is the SGLang engine exact on this GPU, and how fast (GPU_PYTHON, GPU_ARGUMENTS); in small on a CPU
@@ -198,6 +198,9 @@ bench-language: setup-all ## random tokens of every dialect through reader and i
 bench-forkjoin: setup-all ## fork and join against serial runs, the bound of step(k), and a client's own fork-join (MODEL, BENCH_TYPES, BENCH_ARGS; SmolLM2 is fetched)
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.forkjoin --model $(MODEL) build/smollm2 --type $(BENCH_TYPES) $(BENCH_ARGS)
+
+bench-sglang-tier: setup-sglang ## KV out of SGLang's pool, into it and through a Redis, and page size 1 against 64, on a CPU (SGLANG_TIER_ARGS)
+	@$(SGLANG_BIN)/python -m tests.bench.sglang_tier $(SGLANG_TIER_ARGS)
 
 bench-sglang: setup-sglang ## fork and join in SGLang against its own n > 1 sampling, on a CPU (MODEL, SGLANG_BENCH_ARGS)
 	@$(SGLANG_BIN)/python -m tests.bench.sglang_forkjoin --model $(MODEL) $(SGLANG_BENCH_ARGS)

@@ -18,7 +18,7 @@ RUN python3 -m venv /opt/multiverse \
     && /opt/multiverse/bin/pip install sglang==0.5.23 \
     && /opt/multiverse/bin/pip freeze > /tmp/sglang.txt \
     && /opt/multiverse/bin/pip install --constraint /tmp/sglang.txt \
-       ./protos ./shared './services/worker[fetch,tracing]' \
+       ./protos ./shared './services/worker[fetch,tier,tracing]' \
     && /opt/multiverse/bin/pip uninstall --yes pip
 
 FROM ${BASE}

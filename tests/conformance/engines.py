@@ -17,6 +17,7 @@ from multiverse_worker.contract import Engine
 from multiverse_worker.engines.sim.engine import SimEngine, SimOptions
 from multiverse_worker.engines.sim.scripts import NoiseScripts
 from multiverse_worker.engines.sim.timing import StepTimes
+from multiverse_worker.tier.settings import TierSettings
 from tests.conformance.oracle import VOCAB
 
 KV_CELLS = 32768
@@ -69,6 +70,7 @@ def sglang(
     *,
     kv_cells: int = KV_CELLS,
     retract: bool = False,
+    tier: TierSettings | None = None,
     **arguments: Any,
 ) -> Engine:
     """On a CPU, with SGLang's own accounting checked after every step.
@@ -89,7 +91,7 @@ def sglang(
     os.environ["SGLANG_TEST_RETRACT"] = str(int(retract))
     more = {**cpu_arguments(), **arguments}
     options = SglangOptions(directory, kv_cells, dtype="float32", running=48, more=more)
-    return open_engine(options, namespace="conformance")
+    return open_engine(options, "conformance", tier)
 
 
 def sim() -> SimEngine:

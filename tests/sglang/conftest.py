@@ -1,4 +1,7 @@
-"""One SGLang engine for all tests: on a CPU, with overlap, its accounting checked every step.
+"""One SGLang engine for most tests: on a CPU, with overlap, its accounting checked every step.
+
+It has a tier, into which it puts nothing by itself, and which is empty but for what the tests
+of the tier put there.
 
 They run in the virtual environment of `make setup-sglang`, and are left out elsewhere.
 """
@@ -8,35 +11,59 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 MODEL = Path(__file__).parents[2] / "models" / "multiverse-tiny"
 KV_CELLS = 2560
-ARGUMENTS = {"chunked_prefill_size": 128, "enable_mixed_chunk": True}
+TIER_TIMEOUT_S = 2.0
+ARGUMENTS: dict[str, Any] = {"chunked_prefill_size": 128, "enable_mixed_chunk": True}
 collect_ignore_glob = [] if find_spec("sglang") else ["test_*.py"]
 
 if find_spec("sglang"):
     import torch
 
     from multiverse_worker.engines.sglang.engine import SglangEngine
+    from multiverse_worker.tier.settings import TierSettings
     from tests.conformance.oracle import Oracle
+    from tests.redis_server import RedisServer, redis_server
     from tests.sglang.player import Player
 
-    @pytest.fixture(scope="session")
-    def engine() -> Iterator[SglangEngine]:
+    @contextmanager
+    def started(redis: RedisServer, prefixes: str) -> Iterator[SglangEngine]:
+        """An engine that fetches whatever it lacks; ended with the scope."""
         from tests.conformance.engines import sglang
 
         torch.set_num_threads(1)
         threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+        tier = TierSettings(
+            tier_url=redis.url,
+            tier_fetch="always",
+            tier_prefixes=prefixes,
+            tier_timeout_s=TIER_TIMEOUT_S,
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            running = sglang(MODEL, MODEL, threads, kv_cells=KV_CELLS, **ARGUMENTS)
+            running = sglang(MODEL, MODEL, threads, kv_cells=KV_CELLS, tier=tier, **ARGUMENTS)
         assert isinstance(running, SglangEngine)
-        yield running
-        running.close()
+        try:
+            yield running
+        finally:
+            running.close()
+
+    @pytest.fixture(scope="session")
+    def redis() -> Iterator[RedisServer]:
+        with redis_server() as server:
+            yield server
+
+    @pytest.fixture(scope="session")
+    def engine(redis: RedisServer) -> Iterator[SglangEngine]:
+        with started(redis, "never") as running:
+            yield running
 
     @pytest.fixture(scope="session")
     def oracle() -> Oracle:

@@ -25,6 +25,7 @@ from multiverse_worker.tier.pieces import text_pieces
 from multiverse_worker.tier.tier import Tier
 from multiverse_worker.tier.transfer import Prefixes, Transfer
 from tests.unit.worker.properties import examples
+from tests.unit.worker.test_branches import TREE, requests_of, run_all
 from tests.unit.worker.tier.memory_backend import MemoryBackend
 from tests.unit.worker.toy_scheduler import ToyScheduler
 
@@ -304,6 +305,22 @@ def test_what_comes_takes_leases_of_younger_requests_only(fleet: Fleet) -> None:
     home.scheduler.finish(joining)
     assert home.scheduler.branches.pressure.revoked == 1
     assert home.tier.recomputed == ()
+
+
+def test_requests_that_fight_for_memory_end_though_joins_wait_for_the_tier(
+    fleet: Fleet,
+) -> None:
+    cells = TREE + 8
+    quiet, crowded = ToyScheduler(5000, width=64), fleet.replica(cells=cells).scheduler
+    said = []
+    for scheduler in (quiet, crowded):
+        requests = requests_of(scheduler, 6)
+        run_all(scheduler, requests)
+        said.append([request.said for request in requests])
+    assert said[0] == said[1]
+    pressure = crowded.branches.pressure
+    assert pressure.revoked + pressure.parked > 0
+    assert "miss" in dict(crowded.branches.traffic.orders.counts.recomputed)
 
 
 def test_a_branch_that_is_given_up_while_it_waits_holds_nothing(fleet: Fleet) -> None:

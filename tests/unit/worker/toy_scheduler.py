@@ -46,7 +46,8 @@ class ToySlots(Slots):
 
     def read(self, slots: torch.Tensor) -> bytes:
         held = [self._scheduler.content[slot] for slot in slots.tolist()]
-        return torch.tensor(held, dtype=torch.int64).numpy().tobytes()
+        raw: bytes = torch.tensor(held, dtype=torch.int64).numpy().tobytes()
+        return raw
 
     def write(self, raw: bytes, tokens: int, slots: torch.Tensor) -> bool:
         if self.refuses or len(raw) != 16 * tokens:

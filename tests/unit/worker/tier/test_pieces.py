@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from multiverse_shared.keys import CHUNK, KeyChain, after
 from multiverse_shared.layout import next_position, positions
-from multiverse_shared.tree import Block, Context, Text, count, normalise
-from multiverse_worker.tier.pieces import Piece, pieces, split
+from multiverse_shared.tree import Block, Context, Text, count, linearise, normalise
+from multiverse_worker.tier.pieces import Piece, pieces, split, text_pieces
 from tests.unit.worker.properties import examples
 
 NAMESPACE = "weights/engine/layout"
@@ -118,6 +118,42 @@ def test_who_sends_a_path_and_who_joins_it_name_it_alike(before: Context, path: 
     sent = names(own, after(prefix, ROOT))
     wanted = names(normalise(path), after(before, ROOT))
     assert sent == wanted
+
+
+@examples(60)
+@given(contexts(), contexts(depth=1), st.sampled_from([0, -1]), st.booleans())
+def test_who_sends_the_texts_of_a_path_and_who_joins_it_name_them_alike(
+    before: Context, path: Context, offset: int, moved: bool
+) -> None:
+    """In linear order, whole; also where paths begin early, or at a place of their own."""
+    before, path = offset_of(normalise(before), offset), offset_of(normalise(path), offset)
+    fork = next_position(before)
+    begins = fork + 3 if moved else fork + offset
+    first, *rest = path or (run(1),)
+    if isinstance(first, Text) and begins != fork:
+        path = (Text(first.ids, start=begins), *rest)
+    whole = normalise((*before, *path))
+    prefix, own = split(whole, fork)
+    assert normalise((*prefix, *own)) == whole
+    sent = list(text_pieces(own, after(prefix, ROOT)))
+    assert tuple(token for piece in sent for token in piece.ids) == linearise(path)
+    block = Block((path,), path_offset=0)
+    wanted = text_pieces((block,), after(before, ROOT))
+    assert [piece.name for piece in sent] == [piece.name for piece in wanted]
+
+
+def offset_of(context: Context, offset: int) -> Context:
+    """The same with blocks whose paths and conclusions begin `offset` from where they would."""
+    return tuple(
+        Block(
+            tuple(offset_of(path, offset) for path in item.paths),
+            path_offset=offset,
+            join_offset=offset,
+        )
+        if isinstance(item, Block)
+        else item
+        for item in context
+    )
 
 
 def test_no_context_is_split_inside_a_block() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,6 +83,32 @@ def test_what_nobody_wants_any_more_makes_room() -> None:
         assert arrived(tier, tier.fetch([NAME])) == bytes(90)
 
 
+def test_who_asks_for_room_first_is_not_turned_away() -> None:
+    with running(ClientOptions(in_flight_bytes=100)) as (tier, backend):
+        backend.gate.clear()
+        assert tier.has_room(500)  # alone it goes, and is turned away
+        put = tier.put(NAME, bytes(60))
+        assert tier.has_room(40)
+        assert not tier.has_room(41)
+        tier._loop.call_soon_threadsafe(backend.gate.set)
+        until(tier, lambda: put.done)
+        assert tier.has_room(100)
+        assert tier.counts.totals.unstored == ()
+
+
+def test_news_is_told_when_a_block_has_gone_out_or_come_in() -> None:
+    with running() as (tier, _):
+        told = threading.Event()
+        tier.on_news = told.set
+        put = tier.put(NAME, b"kv")
+        assert told.wait(WITHIN_S)
+        assert put.done
+        told.clear()
+        fetch = tier.fetch([NAME])
+        assert told.wait(WITHIN_S)
+        assert fetch.arrived(NAME)
+
+
 def test_closing_gives_up_what_is_under_way() -> None:
     with running() as (tier, backend):
         backend.gate.clear()
@@ -125,3 +152,10 @@ def test_a_tier_that_is_not_there_does_no_harm() -> None:
 def test_an_engine_that_can_not_send_its_kv_refuses_a_tier() -> None:
     with pytest.raises(ValidationError, match="tier_url needs engine llamacpp or sglang"):
         WorkerSettings(model=Path("none"), engine="sim", tier_url="redis://somewhere")
+
+
+def test_a_model_on_several_gpus_refuses_a_tier() -> None:
+    with pytest.raises(ValidationError, match="tier_url needs tensor_parallel 1"):
+        WorkerSettings(
+            model=Path("none"), engine="sglang", tensor_parallel=2, tier_url="redis://somewhere"
+        )

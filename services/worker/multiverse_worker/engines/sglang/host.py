@@ -11,7 +11,6 @@ import torch
 from sglang.srt.runtime_context import get_parallel
 from sglang.utils import TypeBasedDispatcher
 
-from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.contract import Capability, EngineInfo, Load, Totals
 from multiverse_worker.engines.sglang.branches import NOTHING_TOLD, Branches, Told
 from multiverse_worker.engines.sglang.channel import Bell, Channel, tier_settings
@@ -22,7 +21,7 @@ from multiverse_worker.engines.sglang.messages import (
     Seen,
     Verb,
 )
-from multiverse_worker.engines.sglang.pool import PoolSlots
+from multiverse_worker.engines.sglang.pool import PoolSlots, check_tier
 from multiverse_worker.engines.sglang.pressure import Order
 from multiverse_worker.engines.sglang.requests import BatchPlan, Requests
 from multiverse_worker.engines.sglang.traffic import Traffic
@@ -72,12 +71,7 @@ class Host:
         slots = PoolSlots(self._cache)
         settings = tier_settings()
         if settings.tier_url:
-            if get_parallel().tp_size != 1:
-                raise InvalidRequest(
-                    "tier_url needs tensor_parallel 1, for each GPU holds a part of the KV: "
-                    "leave one of them out",
-                    field="tier_url",
-                )
+            check_tier(get_parallel().tp_size)
             slots.check()
         transfer = launch_transfer(settings)
         self._bell = Bell(self._scheduler)
@@ -123,10 +117,10 @@ class Host:
 
     def _move(self) -> None:
         """Let go on what waited for the tier. There is one rank only, if there is a tier."""
+        self._bell.still()
         self._traffic.pace.begin(decoding=not self._scheduler.running_batch.is_empty())
         if not self.branches.moving:
             return
-        self._bell.still()
         self.branches.move(self._requests.queued)
         if self._traffic.pace.spent:
             self._bell.ring()  # there is more to do: don't sleep

@@ -16,6 +16,17 @@ from multiverse_shared.errors import InvalidRequest
 from multiverse_worker.engines.sglang.slots import Slots
 
 
+def check_tier(ranks: int) -> None:
+    """InvalidRequest when several ranks hold parts of the KV: they would have to agree on what
+    has come."""
+    if ranks != 1:
+        raise InvalidRequest(
+            "tier_url needs tensor_parallel 1, for each GPU holds a part of the KV: "
+            "leave one of them out",
+            field="tier_url",
+        )
+
+
 class PoolSlots(Slots):
     """`cache` evicts. To be checked before it is read or written."""
 
@@ -72,4 +83,5 @@ class PoolSlots(Slots):
 
 
 def _bytes(part: torch.Tensor) -> bytes:
-    return part.contiguous().view(torch.uint8).numpy().tobytes()
+    raw: bytes = part.contiguous().view(torch.uint8).numpy().tobytes()
+    return raw

@@ -39,7 +39,7 @@ class Pressure:
     ) -> bool:
         """Take memory from those younger than `order`; false when there is nothing to take.
 
-        `queued` are the stages that SGLang has not begun.
+        `queued` are the stages that SGLang has not begun; who waits for the tier gives way, too.
         `alone`, nothing else runs: then its own request gives too. `desperate`, nothing has run
         for a while: then older ones give as well (before, they may be about to go on).
         """
