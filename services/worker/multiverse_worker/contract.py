@@ -184,7 +184,7 @@ class Load:
     sequences: int = 0  # of branches and leases, where the engine has a limit on them
     step_tokens: int = 0  # computed by the last step
     step_s: float = 0.0  # which took so long
-    step_ms: tuple[tuple[int, float], ...] = ()  # decoding branches (power of two), of a step
+    step_ms: tuple[tuple[int, float], ...] = ()  # branches that decode, in the mean, of a step
     totals: Totals = Totals()
 
 

@@ -104,5 +104,5 @@ def test_the_engine_reports_what_its_steps_took() -> None:
     reported = dict(client.engine.load().step_ms)
     assert reported == {
         1: pytest.approx(TIMES.step_ms(1) / 2),
-        4: pytest.approx(TIMES.step_ms(3) / 2),
+        3: pytest.approx(TIMES.step_ms(3) / 2),
     }
