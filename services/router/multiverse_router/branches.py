@@ -83,7 +83,8 @@ class Branches:
         self._session = Session(self._progress)
         self._home = Home(pool.fleet.homeless)
         self._held = Held()
-        self._starts = Starts(pool, self._held, self._progress)
+        self._salt = salt_of(request.tenant)
+        self._starts = Starts(pool, self._held, self._progress, self._salt)
         self._running: dict[str, _Running] = {}
         self._names: dict[int, str] = {}  # of branches on workers, by number
         self._stranded: dict[str, _Running] = {}  # running ones without a worker
@@ -135,7 +136,8 @@ class Branches:
         self._names.pop(running.number, None)
         if worker is not None:
             worker.breaker.succeeded()
-            self._held.add(step.start.branch, worker, running.number, finish)
+            tokens = count(step.start.context) + len(running.taken)
+            self._held.add(step.start.branch, worker, running.number, finish, tokens)
         if step.start.block is not None:
             self._pool.fleet.path_ended(len(running.taken))
         if step.start.joins:
@@ -245,7 +247,8 @@ class Branches:
             self._done.append(Step(running.start, pb.Update(finish=rest)))
             return
         try:
-            worker = self._pool.root(rest.start.context, [failed] if failed else [])
+            prefix = self._pool.prefix(rest.start.context, self._salt)
+            worker = self._pool.root(prefix, [failed] if failed else [])
         except WorkerUnavailable:
             if not isinstance(error, WorkerUnavailable) or not self._pool.fleet.reroute_s:
                 raise error from None
@@ -268,7 +271,7 @@ class Branches:
         self._starts.ask_again()
         for name, running in list(self._stranded.items()):
             try:
-                worker = self._pool.root(running.start.context)
+                worker = self._pool.root(self._pool.prefix(running.start.context, self._salt))
             except WorkerUnavailable:
                 if _now() >= self._stranded_until:
                     raise
@@ -303,7 +306,7 @@ class Branches:
             consumes=self._held.consumed(start, worker),
             script=rest.script,
             traceparent=self._observer.traceparent(start.path),
-            salt=salt_of(self._request.tenant),
+            salt=self._salt,
             ship_from=self._held.ships_from(start, worker),
         )
         self._begun = True

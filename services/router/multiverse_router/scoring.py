@@ -51,12 +51,13 @@ async def _said(
     """By one worker; None when it was lost."""
     session = Session(Progress(asyncio.get_running_loop().time()))
     with session, Home(pool.fleet.homeless) as home:
-        worker = pool.root(request.prompt)
+        salt = salt_of(request.tenant)
+        worker = pool.root(pool.prefix(request.prompt, salt))
         home.move(worker)
         start = pb.Start(
             branch=new_branch(),
             request=f"{request.id}-prompt",
-            salt=salt_of(request.tenant),
+            salt=salt,
             context=context_message((Text((ids[0],)),)),
             sampling=pb.Sampling(
                 stream="prompt", logprobs=True, top_logprobs=request.sampling.top_logprobs

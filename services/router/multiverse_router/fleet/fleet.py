@@ -15,7 +15,7 @@ from multiverse_router.fleet.discovery.choice import discovery
 from multiverse_router.fleet.discovery.source import Discovery
 from multiverse_router.fleet.link import WorkerLink
 from multiverse_router.fleet.models import Models
-from multiverse_router.fleet.pool import Pool
+from multiverse_router.fleet.pool import Members, Pool
 from multiverse_router.fleet.session import Session
 from multiverse_router.fleet.worker import Account, Worker
 from multiverse_router.model import ServedModel
@@ -49,6 +49,7 @@ class Fleet:
         self.turns = Turns()
         self.token_ms = settings.token_ms
         self._workers: dict[str, Worker] = {}  # by address
+        self._members: dict[tuple[str, str], Members] = {}  # by name and digest, until a change
         self._links: dict[str, asyncio.Task[None]] = {}
         self._waiting: set[Session] = set()
         self.homeless = Account()  # answers that have no worker at the moment
@@ -126,6 +127,14 @@ class Fleet:
             return model
         return replace(model, context_length=length, kv_cells=cells)
 
+    def members(self, name: str, digest: str) -> Members:
+        """Who is connected and serves a model, whether it takes new work or not."""
+        members = self._members.get((name, digest))
+        if members is None:
+            serving = [worker for worker in self.workers if worker.serves(name, digest)]
+            members = self._members[name, digest] = Members.of(serving)
+        return members
+
     def pool(self, model: ServedModel) -> Pool:
         """The workers that serve exactly this model, now and later."""
         return Pool(self, model)
@@ -176,6 +185,7 @@ class Fleet:
     def add(self, link: WorkerLink) -> Worker:
         """A worker over `link`, which somebody runs."""
         worker = self._workers[link.address] = Worker(link)
+        self._members.clear()
         return worker
 
     async def _follow(self, worker: Worker) -> None:
@@ -199,6 +209,7 @@ class Fleet:
         for worker in self.workers:
             if worker.leaving and (worker.idle or not worker.reachable):
                 del self._workers[worker.address]
+                self._members.clear()
                 task = self._links.pop(worker.address, None)
                 if task is not None:
                     task.cancel()
@@ -226,6 +237,7 @@ class Fleet:
 
     def changed(self) -> None:
         """A worker came, went or changed: whoever waits for one looks again."""
+        self._members.clear()
         for session in self._waiting:
             session.wake()
 

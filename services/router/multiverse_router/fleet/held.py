@@ -5,6 +5,7 @@ A stream that broke took its leases along, so what is held is always asked for, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,8 @@ from multiverse_router.fleet.worker import Worker
 from multiverse_shared.effects import StartBranch
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Context
+
+LEAVES = 2  # times as many tokens of the paths, and a join is there rather than at home
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Ended:
     number: int
     lease: str
     key: bytes
+    tokens: int  # of its context and of what it decoded
     context: Context | None = None  # None when nothing goes on from it
 
     @property
@@ -37,9 +41,10 @@ class Held:
     def __init__(self) -> None:
         self._ended: dict[str, Ended] = {}
 
-    def add(self, branch: str, worker: Worker, number: int, finish: pb.Finish) -> None:
+    def add(self, branch: str, worker: Worker, number: int, finish: pb.Finish, tokens: int) -> None:
+        """A branch ended whose context, with what it decoded, has so many tokens."""
         stream = worker.link.stream
-        self._ended[branch] = Ended(worker, stream, number, finish.lease, finish.key)
+        self._ended[branch] = Ended(worker, stream, number, finish.lease, finish.key, tokens)
 
     def goes_on(self, branch: str, context: Context) -> None:
         """Others will go on from `branch`, whose key stands for `context`."""
@@ -48,9 +53,19 @@ class Held:
             self._ended[branch] = replace(ended, context=context)
 
     def home(self, start: StartBranch) -> Worker | None:
-        """The worker on which `start` finds what it goes on from."""
-        ended = self._before(start)
-        return ended.worker if ended is not None else None
+        """The worker on which `start` finds most of what it goes on from.
+
+        A join leaves the worker of the fork for one that has over twice as much of its paths.
+        """
+        before = self._before(start)
+        home = before.worker if before is not None else None
+        held = Counter[Worker | None]()  # tokens of paths
+        for name in start.joins[1:]:
+            path = self._ended.get(name)
+            if path is not None and path.held:
+                held[path.worker] += path.tokens - (before.tokens if before is not None else 0)
+        most = max(held, key=held.__getitem__, default=None)
+        return most if held[most] > LEAVES * held[home] else home
 
     def base(self, start: StartBranch, worker: Worker) -> Ended | None:
         """The finished branch whose context begins that of `start`, if `worker` has it."""

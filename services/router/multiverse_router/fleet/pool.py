@@ -1,19 +1,21 @@
 """The workers of one model, as a request sees them: where it may start, go on, and fork.
 
-Asks the placement policy; knows no commands.
+Asks the placement policy; knows no commands. What a decision costs does not rise with the size of
+the fleet: nothing here looks at all workers, but when some came, went or changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
 from multiverse_router.fleet.session import Session
 from multiverse_router.fleet.worker import Worker
 from multiverse_router.model import ServedModel
 from multiverse_router.placement.policy import Fork, Root
-from multiverse_router.placement.prefix_index import prefix_keys
+from multiverse_router.placement.prefix_index import Prefix, prefix_keys
 from multiverse_router.placement.view import Progress, WorkerView
 from multiverse_shared.errors import WorkerUnavailable
 from multiverse_shared.tree import Context, count
@@ -22,8 +24,27 @@ if TYPE_CHECKING:
     from multiverse_router.fleet.fleet import Fleet
 
 
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Workers that serve one model at one moment."""
+
+    workers: Sequence[Worker]
+    by_address: Mapping[str, Worker]
+    namespaces: Collection[str]  # of their caches
+
+    @classmethod
+    def of(cls, workers: Sequence[Worker]) -> Members:
+        by_address = {worker.address: worker for worker in workers}
+        return cls(workers, by_address, {worker.link.model.namespace for worker in workers})
+
+    def without(self, left_out: Collection[Worker]) -> Members:
+        if not left_out:
+            return self
+        return Members.of([worker for worker in self.workers if worker not in left_out])
+
+
 class Pool:
-    """Of the workers that serve `model` at any moment. A `Fleet` to the policies."""
+    """Of the workers that serve `model` at any moment."""
 
     def __init__(self, fleet: Fleet, model: ServedModel) -> None:
         self.fleet = fleet
@@ -31,21 +52,28 @@ class Pool:
         self._digest = model.digest
 
     @property
-    def members(self) -> list[Worker]:
+    def members(self) -> Members:
         """All that are connected, whether they take new work or not."""
-        return [worker for worker in self.fleet.workers if self._serves(worker)]
+        return self.fleet.members(self._name, self._digest)
 
     @property
     def available(self) -> list[Worker]:
-        return [worker for worker in self.members if worker.available]
+        return [worker for worker in self.members.workers if worker.available]
 
     def holds(self, worker: Worker) -> bool:
         """Whether what began on a worker may go on there."""
-        return worker.reachable and self._serves(worker)
+        return worker.reachable and worker.serves(self._name, self._digest)
+
+    def prefix(self, context: Context, salt: bytes = b"") -> Prefix:
+        """A context, as one may be asked for it; `salt` is that of its tenant."""
+        members = self.members
+        namespaces = members.namespaces if len(members.workers) > 1 else ()
+        keys = {namespace: prefix_keys(context, namespace, salt) for namespace in namespaces}
+        return Prefix(count(context), keys)
 
     def root(
         self,
-        context: Context,
+        prefix: Prefix,
         without: Collection[Worker] = (),
         progress: Progress | None = None,
     ) -> Worker:
@@ -54,33 +82,34 @@ class Pool:
         WorkerUnavailable when no worker but those of `without` takes it; CapacityExceeded when
         none can keep the target of the request.
         """
-        members = self.members
-        snapshot = _Snapshot(members, without)
-        if not any(worker.available for worker in snapshot.members):
+        members = self.members.without(without)
+        if not any(worker.available for worker in members.workers):
             raise WorkerUnavailable(self.fleet.reason)
-        several = members if len(members) > 1 else ()
-        names = {worker.link.model.namespace for worker in several}
-        keys = {name: prefix_keys(context, name) for name in names}
-        held: dict[str, int] = {}
-        for known in keys.values():
-            held |= self.fleet.prefixes.coverage(known)
-        coverage = {w.address: held[w.address] for w in snapshot.members if w.address in held}
-        root = Root(count(context), coverage, progress)
-        worker = snapshot.of(self.fleet.policy.root(snapshot, root, _now()))
-        self.fleet.prefixes.sent(worker.address, keys.get(worker.link.model.namespace, ()))
+        root = Root(prefix.tokens, self._coverage(prefix, members), progress)
+        worker = members.by_address[self.fleet.policy.root(_Snapshot(members), root, _now())]
+        self._sent(worker, prefix)
         return worker
 
     def fork(
-        self, home: Worker, paths: int, tokens: int, progress: Progress
+        self,
+        home: Worker,
+        paths: int,
+        prefix: Prefix,
+        progress: Progress,
+        loaded: Collection[Worker] = (),
     ) -> list[Worker | None]:
-        """For each of the sibling paths behind a context at `home` its worker; None: it waits.
+        """For each of the sibling paths behind `prefix` at `home` its worker; None: it waits.
 
+        Workers that `loaded` the whole prefix for siblings have it, whatever its keys say.
         WorkerUnavailable when `home` is gone and nobody else takes anything.
         """
-        snapshot, now, turns = _Snapshot(self.members), _now(), self.fleet.turns
-        fork = Fork(home.address, tokens, paths, progress, self.fleet.path_tokens)
+        members, now, turns = self.members, _now(), self.fleet.turns
         if turns.is_first(home.address, progress, now):
-            placed = self.fleet.policy.fork(snapshot, fork, now)
+            coverage = self._coverage(prefix, members)
+            coverage |= {worker.address: prefix.tokens for worker in loaded}
+            tokens, path_tokens = prefix.tokens, self.fleet.path_tokens
+            fork = Fork(home.address, tokens, paths, progress, path_tokens, coverage)
+            placed = self.fleet.policy.fork(_Snapshot(members), fork, now)
         else:  # one goes on in any case
             least = 0 if progress.running or not self.holds(home) else 1
             placed = (*[home.address] * least, *[None] * (paths - least))
@@ -88,51 +117,51 @@ class Pool:
             turns.wait(home.address, progress)
         else:
             turns.leave(home.address, progress)
-        return [None if address is None else snapshot.of(address) for address in placed]
+        workers = [None if address is None else members.by_address[address] for address in placed]
+        for worker in {worker for worker in workers if worker not in (None, home)}:
+            self._sent(worker, prefix)
+        return workers
 
     def leave(self, progress: Progress) -> None:
         """A request is over: it waits nowhere."""
-        for worker in self.fleet.workers:
-            self.fleet.turns.leave(worker.address, progress)
+        self.fleet.turns.end(progress)
 
-    def _serves(self, worker: Worker) -> bool:
-        link = worker.link
-        return (
-            link.connected and link.model.digest == self._digest and link.model.name == self._name
-        )
+    def _coverage(self, prefix: Prefix, members: Members) -> dict[str, int]:
+        """By address: how many tokens of a context a worker has."""
+        held: dict[str, int] = {}
+        for keys in prefix.keys.values():
+            held |= self.fleet.prefixes.coverage(keys)
+        return {address: held[address] for address in held if address in members.by_address}
+
+    def _sent(self, worker: Worker, prefix: Prefix) -> None:
+        keys = prefix.keys.get(worker.link.model.namespace, ())
+        self.fleet.prefixes.sent(worker.address, keys)
 
 
 class _Snapshot:
-    """What a policy sees during one decision."""
+    """A `Fleet` to the policies, for one decision."""
 
-    def __init__(self, members: list[Worker], without: Collection[Worker] = ()) -> None:
-        self.members = [worker for worker in members if worker not in without]
-        self._by_address = {worker.address: worker for worker in self.members}
-
-    def of(self, address: str) -> Worker:
-        return self._by_address[address]
-
-    @property
-    def workers(self) -> Sequence[WorkerView]:
-        return _Views(self.members)
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self.workers: Sequence[WorkerView] = _Views(members.workers)
 
     def worker(self, id: str) -> WorkerView | None:
-        worker = self._by_address.get(id)
+        worker = self._members.by_address.get(id)
         return None if worker is None else worker.view
 
     def residents(self, id: str) -> Collection[Progress]:
-        found = self._by_address[id].link.subscribers
+        found = self._members.by_address[id].link.subscribers
         return [session.progress for session in found if isinstance(session, Session)]
 
 
 class _Views(Sequence[WorkerView]):
     """Made one by one: a policy looks at a few of many workers."""
 
-    def __init__(self, members: list[Worker]) -> None:
-        self._members = members
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self._workers = workers
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._workers)
 
     @overload
     def __getitem__(self, index: int) -> WorkerView: ...
@@ -140,11 +169,11 @@ class _Views(Sequence[WorkerView]):
     def __getitem__(self, index: slice) -> Sequence[WorkerView]: ...
     def __getitem__(self, index: int | slice) -> WorkerView | Sequence[WorkerView]:
         if isinstance(index, slice):
-            return _Views(self._members[index])
-        return self._members[index].view
+            return _Views(self._workers[index])
+        return self._workers[index].view
 
     def __iter__(self) -> Iterator[WorkerView]:
-        return (worker.view for worker in self._members)
+        return (worker.view for worker in self._workers)
 
 
 def _now() -> float:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeAlias
 
 from multiverse_router.fleet.held import Held
 from multiverse_router.fleet.pool import Pool
 from multiverse_router.fleet.worker import Worker
+from multiverse_router.placement.prefix_index import Prefix
 from multiverse_router.placement.view import Progress
 from multiverse_shared.effects import StartBranch
 from multiverse_shared.tree import count
@@ -24,8 +26,10 @@ _Item: TypeAlias = tuple[tuple[int, ...], int, StartBranch]
 class Starts:
     """`held` says where they find what they go on from."""
 
-    def __init__(self, pool: Pool, held: Held, progress: Progress) -> None:
+    def __init__(self, pool: Pool, held: Held, progress: Progress, salt: bytes = b"") -> None:
         self._pool = pool
+        self._salt = salt  # of the tenant
+        self._prompt = Prefix(0)
         self._held = held
         self._progress = progress
         self._order = itertools.count()
@@ -71,8 +75,11 @@ class Starts:
         worker = self._placed.pop(start.branch, None) or self._held.home(start)
         if worker is not None and self._pool.holds(worker):
             return worker
-        first = self._progress if start.block is None and not start.joins else None
-        return self._pool.root(start.context, progress=first)
+        prefix = self._pool.prefix(start.context, self._salt)
+        if start.block is not None or start.joins:
+            return self._pool.root(prefix)
+        self._prompt = prefix
+        return self._pool.root(prefix, progress=self._progress)
 
     def loaded(self, start: StartBranch) -> None:
         """A branch has said something, or has ended: its worker holds its context."""
@@ -90,7 +97,9 @@ class Starts:
         if start.branch not in self._placed:
             others = (item[2] for item in sorted(self._items) if item[2].block == start.block)
             names = [start.branch, *(other.branch for other in others if _is_sibling(other))]
-            placed = self._pool.fork(home, len(names), count(start.context), self._progress)
+            prefix = replace(self._prompt, tokens=count(start.context))
+            loaded = [worker for block, worker in self._pioneers if block == start.block]
+            placed = self._pool.fork(home, len(names), prefix, self._progress, loaded)
             self._placed.update(zip(names, placed, strict=True))
         worker = self._placed[start.branch]
         if worker is None:

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
+from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.fleet.breaker import Breaker
 from multiverse_router.fleet.link import WorkerLink
 from multiverse_router.placement.steps import StepCurve
 from multiverse_router.placement.view import WorkerView
 
 FRESH_S = 2.0  # so long a report of other routers' branches is believed
+
+
+class _Reported(NamedTuple):
+    """What placement reads of a report."""
+
+    waiting: int
+    kv_free: int
+    kv_total: int
+    steps: StepCurve
+
+
+def _reported(report: pb.WatchLoadResponse | None) -> _Reported:
+    if report is None:
+        return _Reported(0, 0, 0, StepCurve())
+    free = report.kv_cells_free + report.kv_cells_idle
+    steps = StepCurve.of(report.step_ms.items())
+    return _Reported(report.waiting, free, report.kv_cells, steps)
 
 
 class Account:
@@ -28,6 +47,8 @@ class Worker(Account):
         self.breaker = Breaker()
         self.leaving = False  # not discovered any more: it may end what it has
         self._lost = 0  # the last stream that broke with work on it
+        self._report: pb.WatchLoadResponse | None = None  # that was looked at last
+        self._reported = _reported(None)
 
     @property
     def address(self) -> str:
@@ -44,6 +65,11 @@ class Worker(Account):
         link = self.link
         return link.connected and not link.draining and not self.leaving and self.breaker.allows
 
+    def serves(self, name: str, digest: str) -> bool:
+        """Whether it is connected, with exactly this model."""
+        link = self.link
+        return link.connected and link.model.digest == digest and link.model.name == name
+
     @property
     def idle(self) -> bool:
         """Nothing of this router is on it."""
@@ -57,30 +83,27 @@ class Worker(Account):
 
     @property
     def view(self) -> WorkerView:
-        """As placement sees it: what is known here first, what it reported second."""
+        """As placement sees it: what is known here first, what it reported second.
+
+        Made for every decision, so a report is read once.
+        """
         link, report = self.link, self.link.load
-        if report is None:
-            return WorkerView(
-                id=self.address,
-                accepting=self.available,
-                requests=self.requests,
-                running=link.branches,
-                loading=link.loading,
-                tokens=link.tokens,
-            )
-        fresh = asyncio.get_running_loop().time() - link.load_at <= FRESH_S
+        if report is not self._report:
+            self._report, self._reported = report, _reported(report)
+        reported, running = self._reported, link.branches
+        fresh = report is not None and asyncio.get_running_loop().time() - link.load_at <= FRESH_S
         return WorkerView(
-            id=self.address,
+            id=link.address,
             accepting=self.available,
             requests=self.requests,
-            running=link.branches + (link.others if fresh else 0),
-            waiting=report.waiting if fresh else 0,
+            running=running + link.others if fresh else running,
+            waiting=reported.waiting if fresh else 0,
             loading=link.loading,
             tokens=link.tokens,
-            kv_free=report.kv_cells_free + report.kv_cells_idle,
-            kv_total=report.kv_cells,
-            steps=StepCurve.of(report.step_ms.items()),
-            reported_s=link.load_at,
+            kv_free=reported.kv_free,
+            kv_total=reported.kv_total,
+            steps=reported.steps,
+            reported_s=None if report is None else link.load_at,
         )
 
     def __repr__(self) -> str:

@@ -10,8 +10,8 @@ Its size is bounded over all workers: what was not used for longest goes first. 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from multiverse_shared.keys import Checkpoint, content_keys, short_key
 from multiverse_shared.tree import Block, Context, Text, count
@@ -20,8 +20,20 @@ MOST = 65_536  # pairs of key and worker, some 300 bytes each
 LOOKED_AT = 8192  # tokens of a context: what is behind them is not looked for
 
 
-def prefix_keys(context: Context, namespace: str) -> list[Checkpoint]:
-    """The keys of the beginning of a context, as far as it is worth knowing."""
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A context as far as placement knows it."""
+
+    tokens: int
+    keys: Mapping[str, Sequence[Checkpoint]] = field(default_factory=dict)
+    """Of its beginning, by namespace of caches; none where there is nothing to choose."""
+
+
+def prefix_keys(context: Context, namespace: str, salt: bytes = b"") -> list[Checkpoint]:
+    """The keys of the beginning of a context, as far as it is worth knowing.
+
+    `salt` is that of the tenant: what was sent for another one is not found.
+    """
     beginning: list[Text | Block] = []
     left = LOOKED_AT
     for item in context:
@@ -31,7 +43,7 @@ def prefix_keys(context: Context, namespace: str) -> list[Checkpoint]:
             item = replace(item, ids=item.ids[:left])
         beginning.append(item)
         left -= count((item,))
-    return content_keys(tuple(beginning), namespace)
+    return content_keys(tuple(beginning), namespace, salt)
 
 
 class PrefixIndex:

@@ -5,8 +5,13 @@ Knows the order, not whether there is room: that is the policy's.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from multiverse_router.placement.slack import slack_ms
 from multiverse_router.placement.view import Progress
+
+_Key = TypeVar("_Key")
+_Member = TypeVar("_Member")
 
 
 def turn(progress: Progress, now_s: float) -> tuple[int, bool, float]:
@@ -21,6 +26,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._at: dict[str, set[Progress]] = {}
+        self._homes: dict[Progress, set[str]] = {}  # the same, by request
 
     def is_first(self, home: str, progress: Progress, now_s: float) -> bool:
         """Whether nobody who waits at a worker goes before this request."""
@@ -31,10 +37,23 @@ class Turns:
     def wait(self, home: str, progress: Progress) -> None:
         """Paths of a request wait at a worker, where it asks again before long."""
         self._at.setdefault(home, set()).add(progress)
+        self._homes.setdefault(progress, set()).add(home)
 
     def leave(self, home: str, progress: Progress) -> None:
         """It waits there no more. Always safe."""
-        waiting = self._at.get(home, set())
-        waiting.discard(progress)
-        if not waiting:
-            self._at.pop(home, None)
+        _discard(self._at, home, progress)
+        _discard(self._homes, progress, home)
+
+    def end(self, progress: Progress) -> None:
+        """A request is over: it waits nowhere. Always safe."""
+        for home in tuple(self._homes.get(progress, ())):
+            self.leave(home, progress)
+
+
+def _discard(sets: dict[_Key, set[_Member]], key: _Key, member: _Member) -> None:
+    """Take a member out of one of many sets; an empty set is not kept."""
+    members = sets.get(key)
+    if members is not None:
+        members.discard(member)
+        if not members:
+            del sets[key]

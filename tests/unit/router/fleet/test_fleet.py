@@ -60,7 +60,7 @@ def test_a_request_names_one_of_several_models() -> None:
     fleet = fleet_of(named("a", "w:1"), named("b", "w:2"), named("b", "w:3"))
     assert [model.name for model in fleet.models] == ["a", "b"]
     assert fleet.model("b").name == "b"
-    assert {w.address for w in fleet.pool(fleet.model("b")).members} == {"w:2", "w:3"}
+    assert {w.address for w in fleet.pool(fleet.model("b")).members.workers} == {"w:2", "w:3"}
     with pytest.raises(InvalidRequest, match="one of a, b") as unnamed:
         fleet.model()
     assert unnamed.value.field == "model"
@@ -98,7 +98,7 @@ def test_a_pool_holds_workers_of_the_same_files_only() -> None:
         HandFedLink(replace(served_model(), name="a", digest="x"), "w:2"),
     )
     fleet = fleet_of(link, other)
-    assert [w.address for w in fleet.pool(link.model).members] == ["w:1"]
+    assert [w.address for w in fleet.pool(link.model).members.workers] == ["w:1"]
 
 
 async def test_a_worker_with_other_files_is_refused_until_the_first_is_gone() -> None:

@@ -28,6 +28,6 @@ async def test_memory_is_flat_over_a_hundred_thousand_unique_prefixes() -> None:
     for number in range(PREFIXES):
         if number == FULL:
             before = resident()
-        pool.root((Text((number % 300, number // 300, 7)),))
+        pool.root(pool.prefix((Text((number % 300, number // 300, 7)),)))
     assert resident() - before < MOST_GROWTH
     assert len(fleet.prefixes) == KEPT

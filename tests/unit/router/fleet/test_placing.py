@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 
@@ -11,7 +12,9 @@ from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.answers import _aimed
 from multiverse_router.fleet.link import new_branch
 from multiverse_router.fleet.session import Session
-from multiverse_router.placement.view import Progress
+from multiverse_router.placement.policy import Fork, Placement, Policy, SiblingPolicy
+from multiverse_router.placement.prefix_index import Prefix, prefix_keys
+from multiverse_router.placement.view import Fleet, Progress
 from multiverse_shared.api_keys import Allowance
 from multiverse_shared.tree import Text
 from tests.unit.router.asgi import until
@@ -21,6 +24,12 @@ from tests.unit.router.served import served_model
 
 SLOW = pb.WatchLoadResponse(step_ms={1: 10.0, 16: 160.0})
 OUTLINES = ("1:a", "2:b", "3:c", "4:d", "5:e", "6:f")
+
+
+def prefix(*ids: int, salt: bytes = b"") -> Prefix:
+    """Of a context, as a pool of several workers makes it."""
+    namespace = served_model().namespace
+    return Prefix(len(ids), {namespace: prefix_keys((Text(ids),), namespace, salt)})
 
 
 def counts(run: Run) -> Counter[str]:
@@ -54,7 +63,8 @@ async def test_paths_wait_for_the_targets_of_others_and_begin_as_places_come_fre
         home, root = await run.start(1)
         home.load, home.load_at = SLOW, 1e12
         [worker] = run.fleet.workers
-        with Session(Progress(0.0, target_ms=1.0)) as another:
+        began = asyncio.get_running_loop().time()
+        with Session(Progress(began, target_ms=40.0)) as another:  # stands 3 branches, not 4
             another.start(worker, pb.Start(branch=new_branch()))
             home.ended(root, plan(*OUTLINES[:3]), "root")
             _, first = await run.start(3)
@@ -70,15 +80,77 @@ async def test_a_request_starts_where_its_prefix_was_sent_unless_the_worker_came
 ):
     links = [HandFedLink(address=f"worker:{number}") for number in (1, 2)]
     pool = fleet_of(*links).pool(served_model())
-    context = (Text(tuple(range(200))),)
-    assert pool.root(context).address == "worker:1"
+    assert pool.prefix((Text(tuple(range(200))),)) == prefix(*range(200))
+    assert pool.root(prefix(*range(200))).address == "worker:1"
     links[0].load = links[1].load = SLOW
-    first = pool.root((Text(tuple(range(300, 400))),), without=[pool.members[0]])
+    first = pool.root(prefix(*range(300, 400)), without=[pool.members.workers[0]])
     assert first.address == "worker:2"
-    assert pool.root((Text(tuple(range(300, 500))),)).address == "worker:2"
+    assert pool.root(prefix(*range(300, 500))).address == "worker:2"
     links[1].lose()
     links[1].come_back()
-    assert pool.root((Text((*range(300, 400), 7)),)).address == "worker:1"
+    assert pool.root(prefix(*range(300, 400), 7)).address == "worker:1"
+
+
+async def test_what_was_sent_for_a_tenant_draws_no_other() -> None:
+    links = [HandFedLink(address=f"worker:{number}") for number in (1, 2)]
+    pool = fleet_of(*links, placement="prefix_affinity").pool(served_model())
+    salted = pool.prefix((Text(tuple(range(200))),), b"one")
+    assert salted == prefix(*range(200), salt=b"one")
+    first = pool.root(salted, without=[pool.members.workers[0]])
+    assert first.address == "worker:2"
+    assert pool.root(salted).address == "worker:2"
+    assert pool.root(prefix(*range(200), salt=b"two")).address == "worker:1"
+
+
+class Asked(SiblingPolicy):
+    """Remembers what it was asked; all paths run at home."""
+
+    def __init__(self) -> None:
+        self.forks: list[Fork] = []
+
+    def fork(self, fleet: Fleet, fork: Fork, now_s: float) -> Placement:
+        self.forks.append(fork)
+        return (fork.home,) * fork.paths
+
+
+async def test_a_fork_tells_who_else_has_its_prefix() -> None:
+    links = [HandFedLink(address=f"worker:{number}") for number in (1, 2, 3)]
+    fleet, asked = fleet_of(*links), Asked()
+    pool = fleet.pool(served_model())
+    fleet.policy = Policy(fleet.policy, asked)
+    home, second, third = pool.members.workers
+    for others in ([second, third], [home, third]):
+        pool.root(prefix(*range(128)), without=others)
+    behind = replace(prefix(*range(128)), tokens=300)
+    pool.fork(home, 2, behind, Progress(0.0))
+    pool.fork(home, 2, behind, Progress(0.0), loaded=[third])
+    both = {home.address: 128, second.address: 128}
+    assert [fork.coverage for fork in asked.forks] == [both, {**both, third.address: 300}]
+
+
+async def test_a_join_is_where_far_more_of_its_paths_are() -> None:
+    async with running(siblings="spread") as run:
+        home, root = await run.start(1)
+        home.ended(root, plan("1:a", "2:b"), "root")
+        paths = [await run.start(number) for number in (2, 3)]
+        for link, start in paths:
+            link.ended(start, path("A" if link is home else "A" * 40), start.sampling.stream)
+        worker, join = await run.start(4)
+        assert worker is run.other(home)
+        assert [join.base_key, *join.consumes] == [b"", "0.2"]
+
+
+async def test_members_are_known_until_one_comes_goes_or_changes() -> None:
+    links = [HandFedLink(address=f"worker:{number}") for number in (1, 2)]
+    fleet = fleet_of(*links)
+    pool = fleet.pool(served_model())
+    known = pool.members
+    assert pool.members is known
+    links[1].lose()
+    assert [worker.address for worker in pool.members.workers] == ["worker:1"]
+    links[1].come_back()
+    fleet.add(HandFedLink(address="worker:3"))
+    assert len(pool.members.workers) == 3
 
 
 @pytest.mark.parametrize(

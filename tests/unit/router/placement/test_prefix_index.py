@@ -3,7 +3,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiverse_router.placement.prefix_index import PrefixIndex
+from multiverse_router.placement.prefix_index import PrefixIndex, prefix_keys
 from multiverse_shared.keys import Checkpoint, content_keys
 from multiverse_shared.tree import Text
 
@@ -23,6 +23,14 @@ def test_coverage_is_the_longest_beginning_that_a_worker_was_sent() -> None:
     assert index.coverage(asked) == {"a": 192, "b": 64}
     assert index.coverage(keys(*COMMON, 1, 2, 3)) == {"a": 203, "b": 64}
     assert index.coverage(keys(5, *COMMON)) == {}
+
+
+def test_what_was_sent_for_a_tenant_is_found_for_no_other() -> None:
+    index, context = PrefixIndex(), (Text(tuple(COMMON)),)
+    index.sent("a", prefix_keys(context, "model", b"one"))
+    assert index.coverage(prefix_keys(context, "model", b"one")) == {"a": 200}
+    assert index.coverage(prefix_keys(context, "model", b"two")) == {}
+    assert index.coverage(prefix_keys(context, "model")) == {}
 
 
 def test_who_was_started_again_has_nothing() -> None:

@@ -15,3 +15,12 @@ def test_a_fork_gives_way_to_those_that_wait_before_it() -> None:
     turns.leave("home", tight)
     turns.leave("home", tight)
     assert turns.is_first("home", late, 10.0)
+
+
+def test_a_request_that_is_over_waits_nowhere() -> None:
+    turns, over, other = Turns(), Progress(9.0, target_ms=10.0), Progress(9.5, target_ms=10.0)
+    for home in ("a", "b"):
+        turns.wait(home, over)
+    turns.end(over)
+    turns.end(over)
+    assert all(turns.is_first(home, other, 10.0) for home in ("a", "b"))
