@@ -108,6 +108,7 @@ def _result(
     return {
         "goodput_ratio_eager_forkheavy": fork_heavy,
         "goodput_ratio_eager_traces": report.near_saturation(means, "traces"),
+        "goodput_ratio_possible_forkheavy": report.possible(means, "forkheavy"),
         "least_of_best": least[0] if least else None,
         "least_at": least[1] if least else None,
         "decision_p50_us": max((mean["decision_p50_us"] for mean in auto), default=None),

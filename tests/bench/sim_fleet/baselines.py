@@ -11,19 +11,22 @@ taper    a controller inside of each worker that decides at every step how many 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from multiverse_router.placement.auto import AutoRoots, AutoSiblings
 from multiverse_router.placement.policy import Fork, Placement, Policy, SiblingPolicy
 from multiverse_router.placement.siblings import Local, Spread
-from multiverse_router.placement.slack import budget_ms, slack_ms
-from multiverse_router.placement.view import Fleet
+from multiverse_router.placement.slack import slack_ms
+from multiverse_router.placement.view import Fleet, Progress
 from tests.bench.sim_fleet.machine import Machine
 from tests.bench.sim_fleet.requests import Branch, Request
 from tests.bench.sim_fleet.simulation import Simulation
 
 TAPER_TICK_S = 0.25  # how often paused branches are looked at, beside every event
 TAPER_STEPS = 5  # over which slack is spent: those of a tick
+TAPER_SHARE = 0.88  # of a target that a step may take
+TAPER_RESERVE_MS = 8000.0  # slack that is not spent
 
 
 class Serial(SiblingPolicy):
@@ -64,7 +67,7 @@ class Taper:
         base: dict[Request, Branch] = {}
         extras: list[tuple[float, Branch]] = []
         residents = self._simulation.residents(machine.id)
-        budget = budget_ms(residents, None, TAPER_STEPS, now)
+        budget = min((self._pace(progress, now) for progress in residents), default=math.inf)
         for branch in [*machine.branches, *machine.paused]:
             if base.setdefault(branch.request, branch) is not branch:
                 extras.append((slack_ms(branch.request.progress, now), branch))
@@ -80,6 +83,13 @@ class Taper:
         if machine.paused and machine not in self._ticking:
             self._ticking.add(machine)
             self._simulation.at(now + TAPER_TICK_S, lambda: self._tick(machine))
+
+    def _pace(self, progress: Progress, now: float) -> float:
+        """The slowest step that a request stands until the next tick, in milliseconds."""
+        if progress.target_ms is None:
+            return math.inf
+        spare = max(0.0, slack_ms(progress, now) - TAPER_RESERVE_MS)
+        return TAPER_SHARE * progress.target_ms + spare / TAPER_STEPS
 
     def _tick(self, machine: Machine) -> None:
         self._ticking.discard(machine)

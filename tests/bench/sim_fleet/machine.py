@@ -54,7 +54,7 @@ class Machine:
         self._ends: list[tuple[float, int, Branch, int]] = []
         self._jobs: deque[_Job] = deque()
         self._prefixes: OrderedDict[int, None] = OrderedDict()
-        self._measured: dict[int, float] = {}
+        self._measured: dict[int, tuple[float, float]] = {}  # as `StepMeter` does
         self._curve = StepCurve()
         self._view: WorkerView | None = None
         self._sequence = 0
@@ -169,10 +169,13 @@ class Machine:
         return self._view
 
     def _measure(self, steps: float) -> None:
-        size = 1 << (len(self.branches) - 1).bit_length()
-        ms = 1000 * self._step_s
-        mean = self._measured.get(size, ms)
-        new = ms - (ms - mean) * (1 - _WEIGHT) ** steps
-        if abs(new - mean) > 0.01 or size not in self._measured:
-            self._measured[size] = new
-            self._curve = StepCurve.of(self._measured.items())
+        decoding, ms = len(self.branches), 1000 * self._step_s
+        bucket = (decoding - 1).bit_length()
+        mean, mean_ms = self._measured.get(bucket, (float(decoding), ms))
+        kept = (1 - _WEIGHT) ** steps
+        self._measured[bucket] = (
+            decoding - (decoding - mean) * kept,
+            ms - (ms - mean_ms) * kept,
+        )
+        if abs(ms - mean_ms) * (1 - kept) > 0.01 or len(self._curve.points) < len(self._measured):
+            self._curve = StepCurve.of((round(n), ms) for n, ms in self._measured.values())

@@ -80,6 +80,17 @@ def near_saturation(rows: list[Row], mix: str) -> float | None:
     return round(statistics.mean(near), 3) if near else None
 
 
+def possible(rows: list[Row], mix: str) -> float | None:
+    """What `near_saturation` would be for a policy all of whose answers are good."""
+    near = [
+        1 / max(row["good"], 1e-9)
+        for row in rows
+        if (row["mix"], row["policy"]) == (mix, "eager")
+        and NEAR[0] - 1e-9 <= row["load"] <= NEAR[1] + 1e-9
+    ]
+    return round(statistics.mean(near), 3) if near else None
+
+
 def least_of_best(rows: list[Row]) -> tuple[float, str] | None:
     """The worst of `auto` by the better of `eager` and `serial`, and where that was."""
     found = []

@@ -73,7 +73,7 @@ class Branch:
 class Join:
     """A fork whose paths have not all ended."""
 
-    __slots__ = ("entry", "moved", "open", "parent", "tokens", "waiting")
+    __slots__ = ("entry", "held", "open", "parent", "tokens", "waiting")
 
     def __init__(self, parent: Branch, paths: int) -> None:
         self.parent = parent
@@ -81,4 +81,4 @@ class Join:
         self.waiting: list[Branch] = []
         self.entry: Waiting | None = None  # where its waiting paths queue
         self.tokens = 0  # of the paths that have ended
-        self.moved = 0  # of these, tokens that the home worker has to load
+        self.held: dict[Machine, int] = {}  # of these, by the worker that has them

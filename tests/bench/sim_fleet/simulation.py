@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import overload
 
+from multiverse_router.fleet.held import LEAVES
 from multiverse_router.placement.auto import RETRY_S
 from multiverse_router.placement.policy import Fork, Policy, Root
 from multiverse_router.placement.view import Progress, WorkerView
@@ -92,10 +93,17 @@ class Simulation:
         return machine.view if machine else None
 
     def residents(self, id: str) -> Collection[Progress]:
+        machine = self._by_id[id]
+        steps = machine.now_steps(self.now)
         found = []
-        for request in self._by_id[id].residents:
-            request.progress.tokens = int(request.tokens(self.now))
-            found.append(request.progress)
+        for request in machine.residents:
+            progress, decoding = request.progress, request.decoding
+            here = decoding.get(machine)
+            if here is None or len(decoding) > 1:
+                progress.tokens = int(request.tokens(self.now))
+            else:
+                progress.tokens = int(request.settled + here[0] * steps - here[1])
+            found.append(progress)
         return found
 
     # -- time ------------------------------------------------------------------------------------
@@ -298,7 +306,15 @@ class Simulation:
     def _place(self, join: Join) -> bool:
         """Ask for the paths that wait; whether any was placed."""
         parent, progress = join.parent, join.parent.request.progress
-        fork = Fork(parent.home.id, parent.context, len(join.waiting), progress, self._path_tokens)
+        coverage = self._holders[parent.request.arrival.family]
+        fork = Fork(
+            parent.home.id,
+            parent.context,
+            len(join.waiting),
+            progress,
+            self._path_tokens,
+            coverage,
+        )
         placed = [id for id in self._policy.fork(self, fork, self.now) if id is not None]
         lacking: dict[str, int] = {parent.home.id: 0}
         for id in placed:
@@ -310,7 +326,8 @@ class Simulation:
                 self._go_on(branch)
                 continue
             self.moved += 1
-            machine.load(lacking.get(id, parent.context), partial(self._go_on, branch))
+            known = coverage.get(id, 0)
+            machine.load(lacking.get(id, parent.context - known), partial(self._go_on, branch))
             lacking[id] = 0
         if join.entry is not None and not join.waiting:
             self._forks.remove(join.entry)
@@ -327,20 +344,36 @@ class Simulation:
         self._path_tokens += _WEIGHT * (branch.tokens - self._path_tokens)
         join.open -= 1
         join.tokens += branch.tokens
-        if branch.home is not join.parent.home:
-            join.moved += branch.tokens
+        join.held[branch.home] = join.held.get(branch.home, 0) + branch.tokens
         if not join.open:
             self._join(join)
         elif join.waiting and not request.progress.running:
             self._place(join)
 
     def _join(self, join: Join) -> None:
-        parent = join.parent
+        """At home, or on a worker that has far more of its paths; it loads the others."""
+        parent, home = join.parent, join.parent.home
+        most = max(join.held, key=join.held.__getitem__)
+        if join.held[most] > LEAVES * join.held.get(home, 0):
+            parent.home = most
+        if parent.join is None and parent.home is not home:
+            self._rehouse(parent.request, parent.home)
         parent.tokens += join.tokens
         parent.context += join.tokens
         self.touch(parent.home)
         self._settle_in(parent)
-        if join.moved:
-            parent.home.load(join.moved, partial(self._go_on, parent))
+        lacking = join.tokens - join.held.get(parent.home, 0)
+        if lacking:
+            parent.home.load(lacking, partial(self._go_on, parent))
         else:
             self._go_on(parent)
+
+    def _rehouse(self, request: Request, machine: Machine) -> None:
+        """Its KV is held by another worker from now on."""
+        before, request.home = request.home, machine
+        assert before is not None
+        before.kv_free += request.room
+        machine.kv_free -= request.room
+        before.changed()
+        machine.changed()
+        self._admit(before)

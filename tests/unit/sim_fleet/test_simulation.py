@@ -15,6 +15,7 @@ from multiverse_worker.engines.sim.timing import StepTimes
 from tests.bench.sim_fleet.baselines import SIBLINGS, Serial, Taper, policy
 from tests.bench.sim_fleet.measure import Case, Outcome, run
 from tests.bench.sim_fleet.mixes import MIXES, Answer, Arrival, arrivals
+from tests.bench.sim_fleet.requests import Request
 from tests.bench.sim_fleet.simulation import Conditions, Simulation
 
 TIMES = StepTimes(((1, 10.0), (11, 30.0)), prefill_tokens_per_s=1000.0)  # 2 ms a branch
@@ -50,20 +51,42 @@ def test_serial_paths_take_the_steps_of_all() -> None:
     assert 1000 * seconds(simulation) == pytest.approx(105 * 10, rel=0.01)
 
 
-class Elsewhere(SiblingPolicy):
-    """All paths on the other worker."""
+class Moved(SiblingPolicy):
+    """The last paths on the other worker."""
+
+    def __init__(self, paths: int) -> None:
+        self._paths = paths
 
     def fork(self, fleet: Fleet, fork: Fork, now_s: float) -> Placement:
-        return ("w1",) * fork.paths
+        return (*["w0"] * (fork.paths - self._paths), *["w1"] * self._paths)
 
 
-def test_moved_paths_load_their_prefix_once_and_are_loaded_at_the_join() -> None:
+def moved(paths: int) -> tuple[Simulation, Request, float]:
+    """With so many of its three paths on the other worker: the fleet, the request, seconds."""
     conditions = replace(CONDITIONS, workers=2)
-    simulation = simulated(Policy(RoundRobin(), Elsewhere()), arrival(), conditions=conditions)
-    prefix, back = 100 + 10, 90  # tokens, at 1 ms each
-    assert simulation.moved == 3
+    simulation = simulated(Policy(RoundRobin(), Moved(paths)), arrival(), conditions=conditions)
+    assert simulation.moved == paths
+    return simulation, simulation.requests[0], seconds(simulation)
+
+
+def test_paths_that_all_moved_load_their_prefix_once_and_are_joined_there() -> None:
+    simulation, request, took_s = moved(3)
     at_once = 1000 * seconds(simulated(Policy(RoundRobin(), Local()), arrival()))
-    assert 1000 * seconds(simulation) == pytest.approx(at_once + prefix + back, abs=60)
+    prefix = 100 + 10  # tokens, at 1 ms each
+    assert 1000 * took_s == pytest.approx(at_once + prefix, abs=60)
+    assert request.home is simulation.machines[1]
+    assert [machine.kv_free for machine in simulation.machines] == [10_000, 10_000]
+
+
+def test_a_join_loads_what_is_elsewhere_where_most_of_its_paths_are() -> None:
+    prefix, last = 110, 40  # both: tokens and, alone on a worker, steps to decode it
+    simulation, request, took_s = moved(1)  # 40 of 90 tokens: it comes back
+    assert request.home is simulation.machines[0]
+    assert 1000 * took_s == pytest.approx(100 + prefix + 10 * last + last + 50, abs=60)
+    simulation, request, took_s = moved(2)  # 70: the first one is loaded there
+    assert request.home is simulation.machines[1]
+    two = 30 * 12 + 10 * 10  # steps of two branches, then of one
+    assert 1000 * took_s == pytest.approx(100 + prefix + two + 20 + 50, abs=60)
 
 
 @pytest.mark.parametrize("name", SIBLINGS)
@@ -100,7 +123,7 @@ def test_the_workers_measure_their_steps() -> None:
     simulation = simulated(Policy(RoundRobin(), Local()), arrival())
     measured = dict(simulation.machines[0].view.steps.points)
     assert measured[1] == pytest.approx(10.0, abs=0.1)
-    assert 12.0 <= measured[4] <= 14.0
+    assert measured[3] == pytest.approx(14.0, abs=0.1)
 
 
 def test_a_worker_keeps_the_prefixes_it_has_loaded() -> None:

@@ -1,31 +1,41 @@
 """`auto`: as many paths now as the others on the worker stand, the rest elsewhere or later.
 
-For a fork of k paths on home worker h, with b branches that run there and its measured
-step(b), expected path length p and budget(w) the slowest step that all others on w stand while
-a path runs, p steps (see `slack`):
+For a fork of k paths on home worker h, with b branches that run on a worker w and its measured
+step_w(b), and expected path length p (tokens), the first of these that can be is done:
 
-    now      n paths run at home:  step(b + n + c) <= budget(h),
-             at least 1 while nothing of the request runs;
-             c branches (`kept`) are left for requests that come while a path runs
-    moved    m paths run on other workers; each of them finds there
-                 step_w(b_w + 1 + c) + load(w) / p <= budget(w)               a place,
-                 load(w) + back < wait(i)                                 that pays,
-             and all of them can be loaded at home when they come back:
-                 step(b + n + c) + m x back / p <= budget(h)
-    waits    what is left; asked for again whenever a branch on h ends, and after RETRY_S
+    1  all run at home                  step_h(b + k + c) <= all(h)
+    2  all move to one worker w         step_w(b + k + c) + load / p <= all(w)
+    3  all run at home                  the same, with half(h)
+    4  all move to one worker w         the same, with half(w)
+    5  n < k of them run at home        step_h(b + n + c) <= all(h); at least 1 while nothing of
+                                        the request runs; the others wait
 
-             load(w) = (tokens of the prefix that w lacks) / prefill rate; 0 for its next path
-             back    = p / prefill rate: the home worker loads a path at the join
-             wait(i) = ceil(i / max(1, n + running)) x p x step(b + n), of the i-th one
-             of all (n, m) the one with most paths that run, and of these the largest n;
-             workers in the order of load(w), then of what runs there
+    all(w)   the slowest step that every other request on w stands (`slack`), and this one: MOST
+             times its target
+    half(w)  that more than half of those on w stand
+    load     = (tokens loading at w + tokens of the prefix that w lacks) / prefill rate
+    c        branches (`kept`), left for requests that come while a path runs
+
+Paths that wait are asked for again whenever a branch on h ends, and after RETRY_S. They move only
+while they are most of the fork, since those that ran at home are loaded at w by the join: a join
+is where most of its paths are, and the request stays there. A move pays when load is less than
+what the last path would wait for at home, (turns - 1) x p x step_h(b + n) with turns = k / n
+rounded up. No move goes to a worker that has LOADING_MS of other prefixes to load, and none leaves
+a home whose steps take longer than the target: it is itself where forks go. Of the workers that
+could take a fork, that on which most branches run is asked first.
+
+So forks gather. Those that run many paths stand slow steps; a request of one path does not, and
+starts where steps are fast (below). Under load a fleet divides itself into some workers with many
+branches, which do most of the tokens, and others with few. Rules 3 and 4 let that begin: where
+forks are the larger part, one that would have to wait goes on, and fewer than half of the others
+pay. While there is room for all, rules 1 and 2 hold and nobody does.
 
 A worker that has measured nothing yet is believed to have room, and to be as fast as another: it
 will have measured soon. Where none has, load counts as in `prefix_affinity`.
 
 States of a path: waiting -> running at home | running elsewhere. A running path is never
-paused or moved; so the budget looks p steps ahead. Waiting forks of one worker are asked in the
-order of priority, then of slack, least first (`waiting`).
+paused or moved; so what others stand looks p steps ahead. Waiting forks of one worker are asked
+in the order of priority, then of slack, least first (`waiting`).
 
 `auto` for requests picks the lowest of
 
@@ -37,17 +47,19 @@ branches wait for room, or whose free cells do not hold the context, comes behin
 request with a target T is refused when no worker can hold it: every fork can wait down to one
 path, so a worker with r requests has room for one more while
 
-    r = 0  or  step(r + 1) <= SHARE x T
+    r = 0  or  step(r + 1) <= FILLED x T
 
-Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 8
-(other workers that are looked at for a fork), kept 1 (branches), RETRY_S 0.5 s; SHARE and
-RESERVE_MS in `slack`. Targets are in milliseconds a token, in the mean over an answer.
+Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 4
+(other workers that are asked for a fork), kept 1 (branches), RETRY_S 0.5 s, LOADING_MS 800 ms,
+FILLED 0.88; SHARE, RESERVE_MS and MOST in `slack`. Targets are in milliseconds a token, in the
+mean over an answer.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from multiverse_router.placement.least_load import load
 from multiverse_router.placement.policy import (
@@ -60,11 +72,13 @@ from multiverse_router.placement.policy import (
 from multiverse_router.placement.prefix_affinity import LOAD_TOKENS
 from multiverse_router.placement.shortlist import Shortlist
 from multiverse_router.placement.siblings import Local
-from multiverse_router.placement.slack import SHARE, budget_ms
+from multiverse_router.placement.slack import MOST, paces_ms
 from multiverse_router.placement.view import Fleet, WorkerView
 from multiverse_shared.errors import CapacityExceeded
 
 RETRY_S = 0.5
+LOADING_MS = 800.0
+FILLED = 0.88
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +87,7 @@ class AutoOptions:
 
     prefill_tokens_per_s: float = 2000.0
     answer_tokens: float = 512.0  # for which it is slower, or slows others
-    moves: int = 8
+    moves: int = 4
     kept: int = 1
 
 
@@ -88,7 +102,7 @@ class AutoRoots(RootPolicy):
         found = self._shortlist.candidates(fleet, root.coverage)
         target = root.progress.target_ms if root.progress else None
         if target is not None:
-            most = SHARE * target
+            most = FILLED * target
             found = [w for w in found if not w.requests or w.steps.ms(w.requests + 1) <= most]
             if not found:
                 raise CapacityExceeded(
@@ -126,77 +140,83 @@ class AutoSiblings(SiblingPolicy):
         home = fleet.worker(fork.home)
         if home is None:
             return self._homeless.fork(fleet, fork, now_s)
-        budget = self._budget(fleet, home, fork, now_s)
-        least = 0 if fork.progress.running else 1
-        now = max(least, _room(home, fork.paths, budget, self._options.kept))
-        moved: list[str] = []
-        if now < fork.paths and len(fleet.workers) > 1:
-            now, moved = self._divide(fleet, home, fork, budget, (least, now), now_s)
-        waiting = fork.paths - now - len(moved)
-        return (*[home.id] * now, *moved, *[None] * waiting)
+        at_home = self._stand(fleet, home, fork, now_s)
+        now = self._room(home, fork, at_home.all)
+        if now < fork.paths:
+            taker = self._taker(fleet, home, fork, at_home, now, now_s)
+            if taker is not None:
+                return (taker,) * fork.paths
+        now = max(now, 0 if fork.progress.running else 1)
+        return (*[home.id] * now, *[None] * (fork.paths - now))
 
-    def _budget(self, fleet: Fleet, worker: WorkerView, fork: Fork, now_s: float) -> float:
-        return budget_ms(fleet.residents(worker.id), fork.progress, fork.path_tokens, now_s)
-
-    def _divide(
+    def _taker(
         self,
         fleet: Fleet,
         home: WorkerView,
         fork: Fork,
-        budget: float,
-        bounds: tuple[int, int],
+        at_home: _Stand,
+        now: int,
         now_s: float,
-    ) -> tuple[int, list[str]]:
-        """How many paths run at home, within `bounds`, and where others run."""
-        least, most = bounds
-        back = 1000 * fork.path_tokens / self._options.prefill_tokens_per_s
+    ) -> str | None:
+        """The worker that takes all paths, when home has room for `now` of them; None: nobody."""
+        half: str | None = None  # the first one where more than half stand it
+        for load_ms, worker in self._offers(fleet, home, fork, now):
+            stand, load = self._stand(fleet, worker, fork, now_s), load_ms / fork.path_tokens
+            if self._room(worker, fork, stand.all - load) == fork.paths:
+                return worker.id
+            if half is None and self._room(worker, fork, stand.half - load) == fork.paths:
+                half = worker.id
+        return home.id if self._room(home, fork, at_home.half) == fork.paths else half
 
-        def fitting(now: int) -> int:
-            """How many can be loaded at home when they come back."""
-            spare = budget - home.steps.ms(home.running + now + self._options.kept)
-            return max(0, int(spare * fork.path_tokens / back))
+    def _offers(
+        self, fleet: Fleet, home: WorkerView, fork: Fork, now: int
+    ) -> list[tuple[float, WorkerView]]:
+        """Workers that might take a fork, with the milliseconds until its prefix is there."""
+        target = fork.progress.target_ms
+        step = home.steps.ms(home.running + now)
+        if target is not None and home.steps.ms(home.running) > target:
+            return []
+        if len(fleet.workers) == 1 or fork.paths < 2 * fork.progress.running:
+            return []
+        per_ms = self._options.prefill_tokens_per_s / 1000
+        turns = math.ceil(fork.paths / max(1, now))
+        pays_ms = (turns - 1) * fork.path_tokens * step
+        most = math.inf if target is None else MOST * target
+        offers: list[tuple[float, WorkerView]] = []
+        for worker in self._shortlist.candidates(fleet, fork.coverage, keep=home.id):
+            loading = worker.loading / per_ms
+            load_ms = loading + (fork.tokens - fork.coverage.get(worker.id, 0)) / per_ms
+            if (
+                worker.id != home.id
+                and not worker.waiting
+                and worker.kv_free >= fork.tokens + fork.paths * fork.path_tokens
+                and loading <= LOADING_MS
+                and load_ms < pays_ms
+                and self._room(worker, fork, most) == fork.paths
+            ):
+                offers.append((load_ms, worker))
+        offers.sort(key=lambda offer: (-offer[1].running, offer[0], offer[1].id))
+        return offers[: self._options.moves]
 
-        best: tuple[int, list[str]] = (most, [])
-        if not fitting(least):
-            return best
-        places = self._places(fleet, home, fork, fork.paths - least, now_s)
-        for now in range(most, least - 1, -1):
-            step = home.steps.ms(home.running + now)
-            moved: list[str] = []
-            for load_ms, id in places[: min(fork.paths - now, fitting(now))]:
-                turns = math.ceil((len(moved) + 1) / max(1, now + fork.progress.running))
-                if load_ms + back >= turns * fork.path_tokens * step:
-                    break
-                moved.append(id)
-            if now + len(moved) > best[0] + len(best[1]):
-                best = now, moved
-        return best
+    def _stand(self, fleet: Fleet, worker: WorkerView, fork: Fork, now_s: float) -> _Stand:
+        step = worker.steps.ms(worker.running)
+        own, tokens = fork.progress, fork.path_tokens
+        paces = paces_ms(fleet.residents(worker.id), own, tokens, step, now_s)
+        most = math.inf if own.target_ms is None else MOST * own.target_ms
+        if not paces:
+            return _Stand(most, most)
+        return _Stand(min(most, paces[0]), min(most, paces[len(paces) // 2]))
 
-    def _places(
-        self, fleet: Fleet, home: WorkerView, fork: Fork, most: int, now_s: float
-    ) -> list[tuple[float, str]]:
-        """Places on other workers, with the milliseconds that loading the prefix takes there."""
-        rate = self._options.prefill_tokens_per_s / 1000
-        coverage = fork.coverage
-        others = [
-            ((fork.tokens - coverage.get(worker.id, 0)) / rate, worker)
-            for worker in self._shortlist.candidates(fleet, coverage, keep=home.id)
-            if worker.id != home.id and not worker.waiting and worker.kv_free >= fork.tokens
-        ]
-        others.sort(key=lambda other: (other[0], load(other[1]), other[1].id))
-        places: list[tuple[float, str]] = []
-        for load_ms, worker in others[: self._options.moves]:
-            budget = self._budget(fleet, worker, fork, now_s) - load_ms / fork.path_tokens
-            room = _room(worker, most - len(places), budget, self._options.kept)
-            places += [(load_ms if n == 0 else 0.0, worker.id) for n in range(room)]
-            if len(places) == most:
-                break
-        return places
+    def _room(self, worker: WorkerView, fork: Fork, budget_ms: float) -> int:
+        """How many paths may begin on a worker, beside `kept` branches that may come."""
+        if not worker.steps or math.isinf(budget_ms):
+            return fork.paths
+        others = worker.running + self._options.kept
+        return max(0, worker.steps.most(budget_ms, others + fork.paths) - others)
 
 
-def _room(worker: WorkerView, most: int, budget: float, kept: int) -> int:
-    """How many more branches may run on a worker, up to `most`, beside `kept` that may come."""
-    if not worker.steps or math.isinf(budget):
-        return most
-    others = worker.running + kept
-    return max(0, worker.steps.most(budget, others + most) - others)
+class _Stand(NamedTuple):
+    """The slowest steps, in milliseconds, that requests on a worker stand."""
+
+    all: float
+    half: float  # more than half of them

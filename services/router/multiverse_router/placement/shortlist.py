@@ -8,14 +8,18 @@ little do not all run to the same worker (power of d choices: Mitzenmacher, 2001
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import nlargest
+from itertools import islice
 from random import Random
 
 from multiverse_router.placement.policy import Coverage
 from multiverse_router.placement.view import Fleet, WorkerView
 from multiverse_shared.errors import WorkerUnavailable
 
-MOST = 32  # workers that get a score
-HOLDERS = 8  # of them, that hold a part of the context
+MOST = 16  # workers that get a score
+HOLDERS = 4  # of them, that hold a part of the context
+LOOKED_AT = 64  # holders, of a prefix that is everywhere
 
 
 class Shortlist:
@@ -49,6 +53,11 @@ class Shortlist:
         return list(chosen.values())
 
     def _holders(self, fleet: Fleet, coverage: Coverage) -> list[WorkerView]:
-        best = sorted(coverage, key=coverage.__getitem__, reverse=True)[:HOLDERS]
+        """Those of the best coverage; of very many that have some, a stretch at random."""
+        known: Iterable[str] = coverage
+        if len(coverage) > LOOKED_AT:
+            begin = self._random.randrange(len(coverage) - LOOKED_AT + 1)
+            known = islice(coverage, begin, begin + LOOKED_AT)
+        best = nlargest(HOLDERS, known, key=coverage.__getitem__)
         found = (fleet.worker(id) for id in best)
         return [worker for worker in found if worker is not None]

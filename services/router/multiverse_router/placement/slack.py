@@ -1,18 +1,21 @@
-"""How slow the steps of a worker may become before one of its requests misses its target.
+"""How slow the steps of a worker may become before its requests miss their targets.
 
 A request with target T (milliseconds a token, in the mean over its answer) that began t seconds
 ago and has delivered n tokens has
 
     slack = n x T + GRACE - 1000 t          milliseconds
 
-A request that decodes one branch pays step - T of it with every step. What it stands for the next
-H steps, in which one branch decodes, is
+With every step it decodes a token in each of its m branches, so it gains m x T, and pays the step.
+Its paths end one after another: while one of p tokens runs, it has (1 + m) / 2 of them in the mean.
+What it stands for p steps is
 
-    pace  = SHARE x T + max(0, slack - RESERVE) / H       milliseconds
+    pace  = SHARE x T x (1 + m) / 2 + max(0, slack - RESERVE) / p,   at most MOST x T
 
 SHARE of the target is what everybody stands: the rest of it is taken by steps that load prompts,
-and by requests that come while a path runs. Who is ahead by more than RESERVE lends of it. The
-budget of a worker is the smallest pace of its requests; those without a target stand anything.
+and by requests that come while a path runs. Who is ahead by more than RESERVE lends of it. Who
+will be late even if steps become no slower has nothing to lose, and is not asked:
+
+    slack + p x (T x (1 + m) / 2 - step) < 0
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ from collections.abc import Iterable
 from multiverse_router.placement.view import Progress
 
 GRACE_MS = 1000.0  # for the first token
-SHARE = 0.88
-RESERVE_MS = 8000.0
+SHARE = 0.84
+RESERVE_MS = 1000.0
+MOST = 2.0  # targets: a fork is one path, and text between forks, for a part of the time
 
 
 def slack_ms(progress: Progress, now_s: float) -> float:
@@ -34,23 +38,26 @@ def slack_ms(progress: Progress, now_s: float) -> float:
     return progress.tokens * progress.target_ms + GRACE_MS - 1000 * (now_s - progress.began_s)
 
 
-def budget_ms(
-    residents: Iterable[Progress], own: Progress | None, steps: float, now_s: float
-) -> float:
-    """The slowest step that all of `residents` stand for the next `steps` steps.
+def paces_ms(
+    residents: Iterable[Progress], own: Progress, steps: float, step_ms: float, now_s: float
+) -> list[float]:
+    """What each of `residents` stands for the next `steps` steps, ascending; they take `step_ms`.
 
-    `own` and those of lower priority than it are not asked.
+    `own`, those of lower priority than it and those without a target are not asked.
     """
-    budget = math.inf
-    own_priority = own.priority if own is not None else None
-    for progress in residents:
-        target = progress.target_ms
-        if target is None or progress is own:
+    paces: list[float] = []
+    for progress in residents:  # the loop that decisions spend their time in
+        target, running = progress.target_ms, progress.running
+        if target is None or progress is own or progress.priority < own.priority:
             continue
-        if own_priority is not None and progress.priority < own_priority:
-            continue
+        gained = target * (1 + running) / 2 if running > 1 else target
         slack = progress.tokens * target + GRACE_MS - 1000 * (now_s - progress.began_s)
-        pace = SHARE * target + max(0.0, slack - RESERVE_MS) / steps
-        if pace < budget:
-            budget = pace
-    return budget
+        if slack + steps * (gained - step_ms) < 0:
+            continue
+        pace = SHARE * gained
+        if slack > RESERVE_MS:
+            pace += (slack - RESERVE_MS) / steps
+        most = MOST * target
+        paces.append(pace if pace < most else most)
+    paces.sort()
+    return paces

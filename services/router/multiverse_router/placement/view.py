@@ -45,7 +45,6 @@ class Progress:
     target_ms: float | None = None  # of a token, in the mean over the answer; None: no target
     priority: int = 0  # the higher goes first
     tokens: int = 0  # delivered so far, all paths
-    requests: int = 0  # of this router, that are at home there
     running: int = 0  # branches that decode now, on all workers
 
 

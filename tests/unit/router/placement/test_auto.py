@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from multiverse_router.placement.auto import AutoRoots, AutoSiblings
+from multiverse_router.placement.auto import LOADING_MS, AutoRoots, AutoSiblings
 from multiverse_router.placement.policy import Fork, Placement, Root
-from multiverse_router.placement.slack import GRACE_MS, RESERVE_MS, SHARE
+from multiverse_router.placement.slack import GRACE_MS, MOST, RESERVE_MS, SHARE
 from multiverse_router.placement.steps import StepCurve
 from multiverse_router.placement.view import Progress, WorkerView
 from multiverse_shared.errors import CapacityExceeded
@@ -17,8 +17,14 @@ AMPLE: dict[str, Any] = {"kv_free": 100_000, "kv_total": 100_000}
 
 
 def stands(step_ms: float, priority: int = 0) -> Progress:
-    """A request that stands steps of so many milliseconds, and no slower ones."""
-    return Progress(0.0, step_ms / SHARE + 1e-6, priority, tokens=10, running=1)
+    """A request of one path that stands steps of so many milliseconds, and no slower ones."""
+    target = step_ms / SHARE + 1e-6
+    return Progress(NOW, target, priority, running=1)
+
+
+def relaxed(step_ms: float) -> Progress:
+    """A request that is far ahead, and stands steps of so many milliseconds."""
+    return Progress(NOW, target_ms=step_ms / MOST + 1e-6, tokens=1_000_000, running=1)
 
 
 def worker(id: str, running: int, **changes: Any) -> WorkerView:
@@ -31,8 +37,9 @@ def ask(
     paths: int,
     own: Progress | None = None,
     tokens: int = 100,
+    coverage: dict[str, int] | None = None,
 ) -> Placement:
-    fork = Fork("home", tokens, paths, own or Progress(NOW), path_tokens=100.0)
+    fork = Fork("home", tokens, paths, own or Progress(NOW), 100.0, coverage or {})
     return AutoSiblings().fork(StillFleet(workers, on), fork, NOW)
 
 
@@ -48,56 +55,100 @@ def test_as_many_paths_run_as_keep_the_others_inside_their_target() -> None:
 
 
 def test_slack_of_the_others_is_used() -> None:
-    ahead = Progress(NOW, target_ms=30.0, tokens=round((RESERVE_MS - GRACE_MS + 1000) / 30))
-    placed = ask([worker("home", 3)], {"home": [ahead]}, 8)  # 26 ms and a second, over 100 steps
-    assert placed.count("home") == 5
+    ahead = Progress(NOW, target_ms=30.0, tokens=round((RESERVE_MS - GRACE_MS + 700) / 30))
+    placed = ask([worker("home", 3)], {"home": [ahead]}, 8)  # 25.2 ms and 0.7 s, over 100 steps
+    assert placed.count("home") == 3
+
+
+def test_who_will_be_late_in_any_case_is_not_asked() -> None:
+    late = Progress(NOW - 60.0, target_ms=30.0, tokens=10, running=1)
+    assert ask([worker("home", 3)], {"home": [late]}, 5) == ("home",) * 5
 
 
 def test_a_request_of_which_nothing_runs_always_goes_on() -> None:
-    on = {"home": [stands(10.0)]}
+    on = {"home": [stands(25.0)]}
     assert ask([worker("home", 3)], on, 2) == ("home", None)
     assert ask([worker("home", 3)], on, 2, Progress(NOW, running=1)) == (None, None)
 
 
 def test_paths_of_a_higher_priority_do_not_wait_for_those_of_a_lower_one() -> None:
-    on = {"home": [stands(10.0)]}
+    on = {"home": [stands(25.0)]}
+    assert ask([worker("home", 3)], on, 2)[-1] is None
     assert ask([worker("home", 3)], on, 2, Progress(NOW, priority=1)) == ("home", "home")
 
 
-def test_what_home_has_no_room_for_moves_to_a_worker_that_has() -> None:
+def test_a_fork_that_home_has_no_room_for_moves_to_a_worker_that_has() -> None:
     workers = [worker("home", 3), worker("idle", 0), worker("busy", 9)]
-    on = {"home": [stands(33.5)], "busy": [stands(32.0)]}
-    assert ask(workers, on, 5) == ("home", "home", "home", "idle", "idle")
+    on = {"home": [stands(32.0)], "busy": [stands(32.0)]}
+    assert ask(workers, on, 5) == ("idle",) * 5
 
 
-def test_fewer_paths_run_at_home_where_that_lets_more_of_them_run() -> None:
-    workers = [worker("home", 3), worker("idle", 0)]  # 2 ms for one at home are four that return
-    placed = ask(workers, {"home": [stands(32.0)]}, 7)
-    assert placed == ("home", *["idle"] * 6)
+def test_of_workers_that_have_room_the_one_that_runs_most_takes_a_fork() -> None:
+    workers = [worker("home", 3), worker("idle", 0), worker("full", 16), worker("many", 8)]
+    on = {"home": [stands(32.0)], "many": [relaxed(60.0)], "full": [relaxed(60.0)]}
+    assert ask(workers, on, 5) == ("many",) * 5  # step(14) is 46 ms, step(22) 62
 
 
-def test_no_more_move_than_home_can_load_when_they_come_back() -> None:
+def test_a_fork_with_a_target_moves_to_no_worker_that_is_too_slow_for_it() -> None:
+    workers = [worker("home", 2), worker("many", 8)]  # step(14) is 46 ms
+    on = {"home": [stands(30.0)], "many": [relaxed(60.0)]}
+    assert ask(workers, on, 5, Progress(NOW, target_ms=45.0 / MOST))[-1] is None
+    assert ask(workers, on, 5, Progress(NOW, target_ms=47.0 / MOST)) == ("many",) * 5
+
+
+def test_where_no_worker_has_room_fewer_than_half_of_the_requests_make_way() -> None:
+    loose, tight = [relaxed(60.0), relaxed(60.0)], [stands(32.0)]
+    assert ask([worker("home", 3)], {"home": [*loose, *tight]}, 5) == ("home",) * 5
+    assert ask([worker("home", 3)], {"home": [*loose, *tight * 2]}, 5)[-1] == "home"
+    assert ask([worker("home", 3)], {"home": [*loose, *tight * 3]}, 5)[-1] is None
+    workers = [worker("home", 3), worker("other", 3)]
+    on = {"home": tight, "other": [*loose, *tight]}
+    assert ask(workers, on, 5) == ("other",) * 5
+
+
+def test_nobody_makes_way_where_another_worker_has_room() -> None:
     workers = [worker("home", 3), worker("idle", 0)]
-    placed = ask(workers, {"home": [stands(32.0)]}, 20)  # one at home, and 4 ms over 100 steps
-    assert placed == ("home", *["idle"] * 8, *[None] * 11)
+    on = {"home": [relaxed(60.0), relaxed(60.0), stands(32.0)]}
+    assert ask(workers, on, 5) == ("idle",) * 5
 
 
 def test_nothing_moves_where_loading_takes_longer_than_waiting() -> None:
     workers = [worker("home", 3), worker("idle", 0)]
-    placed = ask(workers, {"home": [stands(33.0)]}, 4, tokens=20_000)
-    assert placed == ("home", "home", "home", None)
+    on = {"home": [stands(32.0)]}  # three of four run; the last one waits for 100 steps of 30 ms
+    assert ask(workers, on, 4, tokens=6200) == ("home", "home", "home", None)
+    assert ask(workers, on, 4, tokens=5800) == ("idle",) * 4
+    assert ask(workers, on, 4, tokens=6200, coverage={"idle": 1000}) == ("idle",) * 4
+
+
+def test_nothing_moves_to_a_worker_that_has_much_to_load() -> None:
+    workers = [worker("home", 3), worker("loads", 0, loading=round(2 * LOADING_MS) + 10)]
+    assert ask(workers, {"home": [stands(32.0)]}, 5)[-1] is None
 
 
 def test_nothing_moves_where_loading_would_slow_others_too_much() -> None:
     workers = [worker("home", 3), worker("tight", 0)]
-    on = {"home": [stands(33.0)], "tight": [stands(26.0)]}
-    assert ask(workers, on, 4, tokens=2000)[-1] is None  # 22 ms, and 10 ms for loading
-    assert ask(workers, on, 4, tokens=600)[-1] == "tight"  # 22 ms, and 3 ms
+    on = {"home": [stands(32.0)], "tight": [stands(32.0)]}
+    assert ask(workers, on, 4, tokens=1000)[-1] is None  # 28 ms, and 5 ms for loading
+    assert ask(workers, on, 4, tokens=600) == ("tight",) * 4  # 28 ms, and 3 ms
 
 
 def test_nothing_moves_to_a_full_pool() -> None:
-    workers = [worker("home", 3), worker("full", 0, kv_free=50)]
-    assert ask(workers, {"home": [stands(33.0)]}, 4)[-1] is None
+    workers = [worker("home", 3), worker("full", 0, kv_free=599)]
+    assert ask(workers, {"home": [stands(32.0)]}, 5)[-1] is None  # 100 tokens, and 5 x 100
+
+
+def test_what_is_left_of_a_fork_stays_with_what_runs_at_home() -> None:
+    workers = [worker("home", 3), worker("idle", 0)]
+    on = {"home": [stands(28.0)]}
+    assert ask(workers, on, 3, Progress(NOW, running=2)) == ("home", None, None)
+    assert ask(workers, on, 4, Progress(NOW, running=2)) == ("idle",) * 4
+
+
+def test_nothing_leaves_a_worker_that_is_slower_than_its_target() -> None:
+    workers = [worker("home", 15), worker("idle", 0)]
+    on = {"home": [relaxed(50.0)]}  # step(15) is 48 ms
+    assert ask(workers, on, 4, Progress(NOW, target_ms=47.0))[-1] is None
+    assert ask(workers, on, 4, Progress(NOW, target_ms=49.0)) == ("idle",) * 4
 
 
 def test_a_worker_that_has_measured_nothing_is_tried() -> None:

@@ -59,6 +59,14 @@ def test_a_large_fleet_is_sampled_but_the_holder_of_a_prefix_is_always_seen() ->
     assert {affinity.root(large, root, 0.0) for _ in range(20)} == {"w321"}
 
 
+@pytest.mark.parametrize("roots", [Roots.PREFIX_AFFINITY, Roots.AUTO])
+def test_a_prefix_that_all_hold_does_not_collapse_on_one_worker(roots: Roots) -> None:
+    large = fleet(*[0] * 500)
+    root = Root(tokens=1000, coverage={worker.id: 1000 for worker in large.workers})
+    picks = policy(roots, Siblings.LOCAL, seed=1)
+    assert len({picks.root(large, root, 0.0) for _ in range(100)}) > 25
+
+
 def test_picks_of_a_sample_keep_a_large_fleet_even() -> None:
     counts = Counter[str]()
     picks = LeastLoad(seed=7)
