@@ -17,6 +17,7 @@ from multiverse_shared.keys import Checkpoint, content_keys, short_key
 from multiverse_shared.tree import Block, Context, Text, count
 
 MOST = 65_536  # pairs of key and worker, some 300 bytes each
+ENOUGH = 64  # workers to choose from
 LOOKED_AT = 8192  # tokens of a context: what is behind them is not looked for
 
 
@@ -59,14 +60,18 @@ class PrefixIndex:
         return self._pairs
 
     def coverage(self, context: Sequence[Checkpoint]) -> dict[str, int]:
-        """By worker: how many tokens at the beginning of a context it has."""
+        """By worker: how many tokens at the beginning of a context it has.
+
+        Where more than ENOUGH have much of it, those that have less are left out.
+        """
         found: dict[str, int] = {}
-        for checkpoint in context:
+        for checkpoint in reversed(context):
             digest = short_key(checkpoint.key)
             workers = self._workers.get(digest)
             if workers:
                 self._workers.move_to_end(digest)
-                found.update(dict.fromkeys(workers, checkpoint.tokens))
+                if len(found) < ENOUGH:
+                    found = dict.fromkeys(workers, checkpoint.tokens) | found
         return found
 
     def sent(self, worker: str, context: Sequence[Checkpoint]) -> None:

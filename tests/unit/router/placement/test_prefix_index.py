@@ -3,7 +3,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiverse_router.placement.prefix_index import PrefixIndex, prefix_keys
+from multiverse_router.placement.prefix_index import ENOUGH, PrefixIndex, prefix_keys
 from multiverse_shared.keys import Checkpoint, content_keys
 from multiverse_shared.tree import Text
 
@@ -23,6 +23,13 @@ def test_coverage_is_the_longest_beginning_that_a_worker_was_sent() -> None:
     assert index.coverage(asked) == {"a": 192, "b": 64}
     assert index.coverage(keys(*COMMON, 1, 2, 3)) == {"a": 203, "b": 64}
     assert index.coverage(keys(5, *COMMON)) == {}
+
+
+def test_of_a_prefix_that_many_have_those_are_told_that_have_most() -> None:
+    index, workers = PrefixIndex(), [f"w{number}" for number in range(2 * ENOUGH)]
+    for number, worker in enumerate(workers):
+        index.sent(worker, keys(*(COMMON if number % 2 else COMMON[:70])))
+    assert index.coverage(keys(*COMMON)) == dict.fromkeys(workers[1::2], 200)
 
 
 def test_what_was_sent_for_a_tenant_is_found_for_no_other() -> None:
