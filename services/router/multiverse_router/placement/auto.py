@@ -51,7 +51,7 @@ path, so a worker with r requests has room for one more while
 
 Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 4
 (other workers that are asked for a fork), kept 1 (branches), RETRY_S 0.5 s, LOADING_MS 800 ms,
-FILLED 0.88; SHARE, RESERVE_MS and MOST in `slack`. Targets are in milliseconds a token, in the
+FILLED 0.92; SHARE, RESERVE_MS and MOST in `slack`. Targets are in milliseconds a token, in the
 mean over an answer.
 """
 
@@ -78,7 +78,7 @@ from multiverse_shared.errors import CapacityExceeded
 
 RETRY_S = 0.5
 LOADING_MS = 800.0
-FILLED = 0.88
+FILLED = 0.92
 
 
 @dataclass(frozen=True, slots=True)

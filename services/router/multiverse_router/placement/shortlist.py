@@ -1,7 +1,7 @@
 """Filter: which workers are worth a score.
 
 All that accept work, in a fleet of up to MOST; of a larger one, those that hold most of the
-context, and a random sample. The best of a dozen random workers is about as good as the best of
+context, and a random sample. The best of eight random workers is about as good as the best of
 a thousand, costs the same whatever the size of the fleet, and several routers that know equally
 little do not all run to the same worker (power of d choices: Mitzenmacher, 2001).
 """
@@ -17,8 +17,9 @@ from multiverse_router.placement.policy import Coverage
 from multiverse_router.placement.view import Fleet, WorkerView
 from multiverse_shared.errors import WorkerUnavailable
 
-MOST = 16  # workers that get a score
-HOLDERS = 4  # of them, that hold a part of the context
+MOST = 16  # workers of a fleet that all get a score
+SAMPLED = 8  # of a larger one, beside
+HOLDERS = 4  # that hold a part of the context
 LOOKED_AT = 64  # holders, of a prefix that is everywhere
 
 
@@ -41,7 +42,7 @@ class Shortlist:
         if len(workers) <= MOST:
             offered = list(workers)
         else:
-            places = self._random.sample(range(len(workers)), MOST - HOLDERS)
+            places = self._random.sample(range(len(workers)), SAMPLED)
             offered = self._holders(fleet, coverage) + [workers[place] for place in places]
         for worker in offered:
             if worker.accepting:

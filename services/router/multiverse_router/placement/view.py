@@ -13,9 +13,12 @@ from typing import Protocol
 from multiverse_router.placement.steps import StepCurve
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkerView:
-    """One worker at one moment; replaced as a whole when something changes."""
+    """One worker at one moment; replaced as a whole when something changes.
+
+    Not frozen, since a decision makes many of them, in less than half of the time; nobody changes one.
+    """
 
     id: str
     accepting: bool = True  # healthy, breaker closed, not draining, of the right model

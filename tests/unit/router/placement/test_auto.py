@@ -170,7 +170,7 @@ def test_a_request_does_not_start_where_others_wait_for_room() -> None:
 
 
 def test_a_request_whose_target_no_worker_can_keep_is_refused() -> None:
-    target = Progress(NOW, target_ms=25.0)  # 22 ms of it may be filled: two requests
+    target = Progress(NOW, target_ms=25.0)  # 23 ms of it may be filled: two requests
     full = StillFleet([worker("a", 2, requests=2), worker("b", 9, requests=2)])
     with pytest.raises(CapacityExceeded, match="25 ms a token"):
         AutoRoots().root(full, Root(100, progress=target), NOW)
