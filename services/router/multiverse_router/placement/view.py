@@ -17,7 +17,7 @@ from multiverse_router.placement.steps import StepCurve
 class WorkerView:
     """One worker at one moment; replaced as a whole when something changes.
 
-    Not frozen, since a decision makes many of them, in less than half of the time; nobody changes one.
+    Nobody changes one; not frozen, since decisions make many, in less than half of the time.
     """
 
     id: str
