@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import AsyncIterator
@@ -53,6 +54,8 @@ def _status(service: Service) -> Status:
 async def _run(service: Service, model: ModelDirectory, settings: WorkerSettings) -> int:
     server, port = await listen(service, settings)
     log.info("worker of %s listens on %s:%d", model.name, settings.host, port)
+    gc.collect()
+    gc.freeze()  # modules and tokens stay: to look through them would hold up a step each time
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
