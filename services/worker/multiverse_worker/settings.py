@@ -72,7 +72,9 @@ class WorkerSettings(SimSettings, TierSettings, BaseSettings):
         ge=1,
         description="threads of the engine; half the CPUs if left out",
     )
-    tensor_parallel: int = Field(1, ge=1, description="GPUs that share the model (sglang)")
+    tensor_parallel: int = Field(
+        1, ge=1, description="GPUs that share the model (sglang); 1 with a tier"
+    )
     sglang_arguments: dict[str, Any] = Field(
         default_factory=dict, description="further SGLang server arguments by name, as JSON"
     )
