@@ -31,10 +31,13 @@ def run_users(
     Users come evenly over `spawn_s`. `later` are things to do after so many seconds.
     """
     samples: list[Sample] = []
+    over = inf  # what is begun after it is not of the run: users that woke while they were ended
     cut = inf  # who has not ended by then is ended
 
     def keep(context: dict[str, Any], **_: object) -> None:
         sample: Sample = context["sample"]
+        if sample.at > over:
+            return
         if time.monotonic() > cut:  # however its library says that
             sample.outcome, sample.error = Outcome.UNFINISHED, ""
         samples.append(sample)
@@ -46,6 +49,7 @@ def run_users(
     runner.start(users, spawn_rate=users / spawn_s)
     doing = [gevent.spawn_later(after, what) for after, what in later]
     gevent.sleep(seconds)
+    over = time.time() - begun()
     cut = time.monotonic() + GRACE_S - 0.5
     runner.quit()
     runner.greenlet.join()
