@@ -62,7 +62,7 @@ class Pin(NamedTuple):
 def _pins(file: Path) -> dict[str, Pin]:
     """By name, of a file of requirements."""
     text = re.sub(r"^#.*$", "", file.read_text("utf-8"), flags=re.MULTILINE)
-    found = {}
+    found: dict[str, Pin] = {}
     for entry in text.replace("\\\n", " ").splitlines():
         name, equal, rest = entry.partition("==")
         if equal:

@@ -83,8 +83,10 @@ def test_the_services_work_together_with_certificates_and_keys(tmp_path: Path) -
             ask(machine, *(f"{COMMON} {number}" for number in range(3)))
             eventually(lambda: redis.dbsize() > 0, "a prompt in the tier", START_WITHIN_S)
             machine.services["load"]["environment"].pop("LOADTEST_KEY_FILE")
-            told = json.loads(machine.run("load").stdout.splitlines()[-1])
-            assert (told["outcomes"]["ok"], told["outcomes"]["silent"]) == (0, 0)
+            machine.services["load"]["command"].append("--kinds=Chat")
+            ends = json.loads(machine.run("load").stdout.splitlines()[-1])["outcomes"]
+            assert ends["refused"] > 0
+            assert ends["ok"] == ends["told"] == ends["silent"] == 0, ends
             stranger = Redis(port=machine.port("redis", "6379"))
             with stranger, pytest.raises(AuthenticationError):
                 stranger.ping()

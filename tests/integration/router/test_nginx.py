@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.security.serving import Connection, Served, connected_to, post, runni
 from tests.unit.router.hand_fed import text
 
 GENERATE, CHAT = "/v1/generate", "/v1/chat/completions"
-BODIES = {
+BODIES: dict[str, dict[str, Any]] = {
     GENERATE: {"prompt": "x"},
     CHAT: {"messages": [{"role": "user", "content": "x"}], "stream": True},
 }
