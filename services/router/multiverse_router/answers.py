@@ -143,6 +143,7 @@ class Answers:
         A failure, whenever it happens, is the last event; `check` raises what is known before.
         """
         events: EventQueue[AnswerEvent] = EventQueue()
+        current_visit().over = lambda: events.over
         async with self._making([request], [events]):
             yield events
 
@@ -150,6 +151,7 @@ class Answers:
     async def choices(self, requests: Sequence[AnswerRequest]) -> AsyncIterator[EventQueue[_Event]]:
         """The events of several answers in the making, each with the index of its request."""
         events: EventQueue[_Event] = EventQueue(len(requests))
+        current_visit().over = lambda: events.over
         async with self._making(requests, [_Choice(events, n) for n in range(len(requests))]):
             yield events
 

@@ -31,6 +31,11 @@ class EventQueue(Generic[T]):
         self._writers -= 1
         self._news.set()
 
+    @property
+    def over(self) -> bool:
+        """Whether everything was taken, and nothing follows."""
+        return not self._writers and not self._events
+
     def ready(self, most: int) -> list[T]:
         """What can be had without waiting, up to so many; it is taken out."""
         return [self._events.popleft() for _ in range(min(most, len(self._events)))]

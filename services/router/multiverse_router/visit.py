@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -28,7 +28,8 @@ class Visit:
     deadline: float | None = None  # on the monotonic clock, from a header
     model: str = ""  # name of the served model that it asks, once that is known
     answers: list[str] = field(default_factory=list)  # ids of what was begun for it
-    told: bool = False  # its whole answer was handed over (gRPC)
+    told: bool = False  # its whole answer was handed over
+    over: Callable[[], bool] = lambda: False  # nothing follows what was taken of its answers
     left: str | None = None  # how it ended before its answer did: `client`, `stalled`
     span: Span = NO_SPAN  # of the call
     body: bytes | None = None  # kept only where the log may hold prompts

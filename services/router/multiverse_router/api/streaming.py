@@ -53,14 +53,15 @@ class EventStream(Response):
         sending = asyncio.ensure_future(self._send(send))
         if not await until_disconnect(receive, sending):
             stalled = sending.done() and not sending.cancelled() and sending.exception()
-            visit.left = "stalled" if stalled else "client"
+            if stalled or not visit.told:
+                visit.left = "stalled" if stalled else "client"
             if stalled and (abort := scope.get("extensions", {}).get(ABORT)):
                 abort()  # closing would wait for a reader that does not read
                 await asyncio.sleep(0)
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        chunks = self._produce()
+        visit, chunks = current_visit(), self._produce()
         writer = _Writer(send)
         watching = asyncio.create_task(
             writer.watch(self._stalled_s, self._heartbeat_s, asyncio.current_task())
@@ -68,6 +69,7 @@ class EventStream(Response):
         try:
             async for chunk in chunks:
                 await writer.write(chunk)
+                visit.told = visit.over()
         except asyncio.CancelledError:
             if writer.stalled:
                 raise ClientLeftError from None
