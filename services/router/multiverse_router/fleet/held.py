@@ -15,8 +15,6 @@ from multiverse_shared.effects import StartBranch
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Context
 
-LEAVES = 2  # times as many tokens of the paths, and a join is there rather than at home
-
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -55,7 +53,8 @@ class Held:
     def home(self, start: StartBranch) -> Worker | None:
         """The worker on which `start` finds most of what it goes on from.
 
-        A join leaves the worker of the fork for one that has over twice as much of its paths.
+        A join leaves the worker of the fork only when that has none of its paths: what ran there
+        was not sent to the tier.
         """
         before = self._before(start)
         home = before.worker if before is not None else None
@@ -65,7 +64,7 @@ class Held:
             if path is not None and path.held:
                 held[path.worker] += path.tokens - (before.tokens if before is not None else 0)
         most = max(held, key=held.__getitem__, default=None)
-        return most if held[most] > LEAVES * held[home] else home
+        return home if held[home] or most is None else most
 
     def base(self, start: StartBranch, worker: Worker) -> Ended | None:
         """The finished branch whose context begins that of `start`, if `worker` has it."""

@@ -128,16 +128,37 @@ async def test_a_fork_tells_who_else_has_its_prefix() -> None:
     assert [fork.coverage for fork in asked.forks] == [both, {**both, third.address: 300}]
 
 
-async def test_a_join_is_where_far_more_of_its_paths_are() -> None:
+class Away(SiblingPolicy):
+    """All paths run on one other worker."""
+
+    def fork(self, fleet: Fleet, fork: Fork, now_s: float) -> Placement:
+        return ("worker:2" if fork.home == "worker:1" else "worker:1",) * fork.paths
+
+
+async def test_a_join_is_at_home_when_home_has_a_path_however_short() -> None:
+    """What ran at home was not sent to the tier, what ran elsewhere was."""
     async with running(siblings="spread") as run:
         home, root = await run.start(1)
         home.ended(root, plan("1:a", "2:b"), "root")
-        paths = [await run.start(number) for number in (2, 3)]
-        for link, start in paths:
+        for link, start in [await run.start(number) for number in (2, 3)]:
             link.ended(start, path("A" if link is home else "A" * 40), start.sampling.stream)
         worker, join = await run.start(4)
+        assert worker is home
+        assert list(join.consumes) == ["root", "0.1"]
+
+
+async def test_a_join_is_where_its_paths_are_when_home_has_none() -> None:
+    async with running() as run:
+        run.fleet.policy = Policy(run.fleet.policy, Away())
+        home, root = await run.start(1)
+        home.ended(root, plan("1:a", "2:b"), "root")
+        for number in (2, 3):
+            link, start = await run.start(number)
+            assert link is run.other(home)
+            link.ended(start, path("A"), start.sampling.stream)
+        worker, join = await run.start(4)
         assert worker is run.other(home)
-        assert [join.base_key, *join.consumes] == [b"", "0.2"]
+        assert [join.base_key, *join.consumes] == [b"", "0.1", "0.2"]
 
 
 async def test_members_are_known_until_one_comes_goes_or_changes() -> None:
