@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import overload
 
-from multiverse_router.fleet.held import LEAVES
 from multiverse_router.placement.auto import RETRY_S
 from multiverse_router.placement.policy import Fork, Policy, Root
 from multiverse_router.placement.view import Progress, WorkerView
@@ -351,11 +350,10 @@ class Simulation:
             self._place(join)
 
     def _join(self, join: Join) -> None:
-        """At home, or on a worker that has far more of its paths; it loads the others."""
+        """At home, or, if that has none of its paths, where most are; it loads the others."""
         parent, home = join.parent, join.parent.home
-        most = max(join.held, key=join.held.__getitem__)
-        if join.held[most] > LEAVES * join.held.get(home, 0):
-            parent.home = most
+        if not join.held.get(home):
+            parent.home = max(join.held, key=join.held.__getitem__)
         if parent.join is None and parent.home is not home:
             self._rehouse(parent.request, parent.home)
         parent.tokens += join.tokens
