@@ -78,15 +78,15 @@ def test_paths_that_all_moved_load_their_prefix_once_and_are_joined_there() -> N
     assert [machine.kv_free for machine in simulation.machines] == [10_000, 10_000]
 
 
-def test_a_join_loads_what_is_elsewhere_where_most_of_its_paths_are() -> None:
+def test_a_join_is_at_home_and_loads_what_is_elsewhere() -> None:
     prefix, last = 110, 40  # both: tokens and, alone on a worker, steps to decode it
-    simulation, request, took_s = moved(1)  # 40 of 90 tokens: it comes back
+    simulation, request, took_s = moved(1)  # 40 of 90 tokens
     assert request.home is simulation.machines[0]
     assert 1000 * took_s == pytest.approx(100 + prefix + 10 * last + last + 50, abs=60)
-    simulation, request, took_s = moved(2)  # 70: the first one is loaded there
-    assert request.home is simulation.machines[1]
+    simulation, request, took_s = moved(2)  # 70
+    assert request.home is simulation.machines[0]
     two = 30 * 12 + 10 * 10  # steps of two branches, then of one
-    assert 1000 * took_s == pytest.approx(100 + prefix + two + 20 + 50, abs=60)
+    assert 1000 * took_s == pytest.approx(100 + prefix + two + 70 + 50, abs=60)
 
 
 @pytest.mark.parametrize("name", SIBLINGS)
