@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,9 @@ def test_a_run_that_is_interrupted_goes_on(stack: Stack, tmp_path: Path) -> None
     asked = [*COMMAND, "eval", "run", "generated", "--url", stack.url, "--concurrency", "1"]
     asked += ["--tasks", "20", "--out", str(tmp_path)]
     answers = tmp_path / "answers.jsonl"
-    process = subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also behind a shell's `&`
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(asked, stdout=quiet, stderr=quiet, preexec_fn=heeds)
     try:
         deadline = time.monotonic() + WITHIN_S
         while not answers.exists() or answers.read_bytes().count(b"\n") < 4:
