@@ -131,5 +131,7 @@ def test_the_time_of_a_step_is_kept_by_the_number_of_branches_that_decode(player
     player.settle()
     player.run(text(9), max_tokens=5)
     step_ms = dict(player.engine.load().step_ms)
-    assert {1, 3} <= set(step_ms) <= {1, 2, 3}
+    assert 1 in step_ms
+    assert step_ms.keys() & {3, 4}  # a mean: others have used this engine before
+    assert len({(size - 1).bit_length() for size in step_ms}) == len(step_ms)
     assert all(0 < ms < 10_000 for ms in step_ms.values())
