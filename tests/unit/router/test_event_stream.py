@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from multiverse_router.api.streaming import EventStream, sse
+from multiverse_router.visit import Visit, current
 from tests.unit.router.asgi import Client, request, until
 
 STALLED_S = 0.05
@@ -66,6 +67,27 @@ async def test_each_event_is_sent_as_soon_as_it_is_there() -> None:
     assert not client.complete
     producer.release(1)
     await serving
+
+
+@pytest.mark.parametrize(("whole", "left"), [(True, None), (False, "client")])
+async def test_a_client_has_left_only_if_something_was_still_to_be_told(
+    whole: bool, left: str | None
+) -> None:
+    """Many go with the last event, and do not wait for the end of the response."""
+    client, producer = Client(), Producer(["a", "b"])
+    visit = Visit("", over=lambda: whole)
+    token = current.set(visit)
+    try:
+        serving = serve(producer, client)
+    finally:
+        current.reset(token)
+    producer.release(1)
+    await until(lambda: client.body == "a")
+    client.leave()
+    await serving
+    assert producer.closed
+    assert not client.complete
+    assert visit.left == left
 
 
 async def test_a_client_that_left_before_gets_nothing_made() -> None:
