@@ -50,6 +50,15 @@ async def in_flight(app: FastAPI, link: HandFedLink) -> AsyncIterator[Client]:
         await task
 
 
+async def let_in(app: FastAPI, path: str) -> tuple[Client, asyncio.Task[None]]:
+    """A stream whose status line is on its way; its client takes nothing yet."""
+    client = Client(json.dumps(body(path, stream=True)).encode())
+    client.takes.clear()
+    task = asyncio.create_task(request(app, client, "POST", path))
+    await until(lambda: client.offered)
+    return client, task
+
+
 @APIS
 @STREAMED
 async def test_one_request_too_many_is_refused_with_429(path: str, stream: bool) -> None:
@@ -91,10 +100,7 @@ async def test_a_prompt_longer_than_the_context_is_refused(path: str, stream: bo
 async def test_a_worker_lost_between_check_and_start_is_told_in_the_stream(path: str) -> None:
     """The status line is out by then: only an error event can say it."""
     link = HandFedLink()
-    client = Client(json.dumps(body(path, stream=True)).encode())
-    client.takes.clear()
-    task = asyncio.create_task(request(application(link), client, "POST", path))
-    await until(lambda: client.offered)
+    client, task = await let_in(application(link), path)
     link.lose()
     client.takes.set()
     await task
@@ -109,10 +115,7 @@ async def test_an_answer_let_in_before_the_router_ends_is_begun_and_finished(pat
     """The status line is out: it counts as running, though its worker has heard nothing yet."""
     link = HandFedLink()
     app = application(link)
-    client = Client(json.dumps(body(path, stream=True)).encode())
-    client.takes.clear()
-    task = asyncio.create_task(request(app, client, "POST", path))
-    await until(lambda: client.offered)
+    client, task = await let_in(app, path)
     app.state.answers.closing = True
     client.takes.set()
     await until(lambda: link.starts)
@@ -128,10 +131,7 @@ async def test_an_answer_let_in_before_the_router_ends_is_begun_and_finished(pat
 async def test_nothing_is_begun_once_running_answers_are_ended(path: str) -> None:
     link = HandFedLink()
     app = application(link)
-    client = Client(json.dumps(body(path, stream=True)).encode())
-    client.takes.clear()
-    task = asyncio.create_task(request(app, client, "POST", path))
-    await until(lambda: client.offered)
+    client, task = await let_in(app, path)
     app.state.answers.end_all()
     client.takes.set()
     await task
