@@ -6,11 +6,14 @@ had is forgotten. Must not know placement.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_protos.engine.v1.engine_pb2_grpc import EngineServiceStub
 from multiverse_router.placement.prefix_index import PrefixIndex
+
+PAUSE_S = 0.1  # before it watches anew: a worker may miss changes again at once
 
 
 class CacheWatch:
@@ -39,6 +42,7 @@ class CacheWatch:
                     return
             finally:
                 call.cancel()
+            await asyncio.sleep(PAUSE_S)
 
     def told(self, changes: pb.CacheChanges) -> bool:
         """False when changes are missing: watch anew, from what was heard."""
