@@ -73,7 +73,7 @@ class Branch:
 class Join:
     """A fork whose paths have not all ended."""
 
-    __slots__ = ("entry", "held", "open", "parent", "tokens", "waiting")
+    __slots__ = ("entry", "held", "open", "parent", "shipped", "tokens", "waiting")
 
     def __init__(self, parent: Branch, paths: int) -> None:
         self.parent = parent
@@ -82,3 +82,4 @@ class Join:
         self.entry: Waiting | None = None  # where its waiting paths queue
         self.tokens = 0  # of the paths that have ended
         self.held: dict[Machine, int] = {}  # of these, by the worker that has them
+        self.shipped = True  # those at home: each began while siblings waited

@@ -10,6 +10,7 @@ from functools import partial
 from typing import overload
 
 from multiverse_router.placement.auto import RETRY_S
+from multiverse_router.placement.joins import joined_at
 from multiverse_router.placement.policy import Fork, Policy, Root
 from multiverse_router.placement.view import Progress, WorkerView
 from multiverse_shared.errors import CapacityExceeded
@@ -316,12 +317,14 @@ class Simulation:
         )
         placed = [id for id in self._policy.fork(self, fork, self.now) if id is not None]
         lacking: dict[str, int] = {parent.home.id: 0}
+        waits = len(placed) < len(join.waiting)
         for id in placed:
             branch = join.waiting.pop(0)
             machine = branch.home = self._by_id[id]
             self.touch(machine)
             self._settle_in(branch)
             if machine is parent.home:
+                join.shipped &= waits
                 self._go_on(branch)
                 continue
             self.moved += 1
@@ -350,10 +353,9 @@ class Simulation:
             self._place(join)
 
     def _join(self, join: Join) -> None:
-        """At home, or, if that has none of its paths, where most are; it loads the others."""
+        """Where the router would; the worker loads what it lacks."""
         parent, home = join.parent, join.parent.home
-        if not join.held.get(home):
-            parent.home = max(join.held, key=join.held.__getitem__)
+        parent.home = joined_at(home, join.held, shipped=join.shipped)
         if parent.join is None and parent.home is not home:
             self._rehouse(parent.request, parent.home)
         parent.tokens += join.tokens

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.fleet.worker import Worker
+from multiverse_router.placement.joins import joined_at
 from multiverse_shared.effects import StartBranch
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Context
@@ -38,6 +39,7 @@ class Held:
 
     def __init__(self) -> None:
         self._ended: dict[str, Ended] = {}
+        self._shipped: set[str] = set()  # paths at home whose siblings may move
 
     def add(self, branch: str, worker: Worker, number: int, finish: pb.Finish, tokens: int) -> None:
         """A branch ended whose context, with what it decoded, has so many tokens."""
@@ -51,20 +53,17 @@ class Held:
             self._ended[branch] = replace(ended, context=context)
 
     def home(self, start: StartBranch) -> Worker | None:
-        """The worker on which `start` finds most of what it goes on from.
-
-        A join leaves the worker of the fork only when that has none of its paths: what ran there
-        was not sent to the tier.
-        """
+        """The worker on which `start` finds most of what it goes on from (`joined_at`)."""
         before = self._before(start)
         home = before.worker if before is not None else None
         held = Counter[Worker | None]()  # tokens of paths
+        shipped = True
         for name in start.joins[1:]:
             path = self._ended.get(name)
             if path is not None and path.held:
                 held[path.worker] += path.tokens - (before.tokens if before is not None else 0)
-        most = max(held, key=held.__getitem__, default=None)
-        return home if held[home] or most is None else most
+                shipped &= path.worker is not home or name in self._shipped
+        return joined_at(home, held, shipped=shipped)
 
     def base(self, start: StartBranch, worker: Worker) -> Ended | None:
         """The finished branch whose context begins that of `start`, if `worker` has it."""
@@ -80,10 +79,16 @@ class Held:
             return None
         return ended.number
 
+    def ships(self, paths: Iterable[str]) -> None:
+        """These begin at home, and their siblings may yet move and take the join with them."""
+        self._shipped.update(paths)
+
     def ships_from(self, start: StartBranch, worker: Worker) -> int | None:
-        """Position from which `start` sends its KV to the tier, when it is joined elsewhere."""
+        """Position from which `start` sends its KV to the tier, when it may be joined elsewhere."""
         home = self._ended.get(start.block) if start.block else None
-        if home is None or home.context is None or home.worker is worker:
+        if home is None or home.context is None:
+            return None
+        if home.worker is worker and start.branch not in self._shipped:
             return None
         return next_position(home.context)
 

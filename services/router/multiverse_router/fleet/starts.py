@@ -101,6 +101,8 @@ class Starts:
             loaded = [worker for block, worker in self._pioneers if block == start.block]
             placed = self._pool.fork(home, len(names), prefix, self._progress, loaded)
             self._placed.update(zip(names, placed, strict=True))
+            if None in placed:
+                self._held.ships(names[: placed.index(None)])
         worker = self._placed[start.branch]
         if worker is None:
             del self._placed[start.branch]

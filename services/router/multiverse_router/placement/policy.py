@@ -34,7 +34,7 @@ class Root:
 class Fork:
     """Sibling paths that are to be placed: all of a fork, or those that still wait."""
 
-    home: str  # the worker that has the prefix; it joins, if it runs any of the paths
+    home: str  # the worker that has the prefix, and mostly joins (`joins`)
     tokens: int  # of the context that all have in common
     paths: int  # how many; at least 1
     progress: Progress  # of the request; its `running` counts siblings that run already
