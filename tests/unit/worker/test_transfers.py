@@ -131,6 +131,20 @@ def test_a_join_of_remote_paths_computes_nothing(fleet: Fleet) -> None:
     assert away.tier.stored_blocks == home.tier.fetched_blocks == 4
 
 
+def test_a_path_that_goes_on_from_a_base_at_home_travels_when_the_join_leaves(
+    fleet: Fleet,
+) -> None:
+    before, after_it = fleet.replica(), fleet.replica()
+    plan = before.client.run(PROMPT)
+    assert plan.finish.lease
+    path = before.client.run(LONG, base_key=plan.finish.key, ship_from=count((PROMPT,)))
+    assert path.finish.lease, path.finish.error
+    ran_on(after_it, (PROMPT,), (SHORT,))
+    _, computed = after_it.computed_by(lambda: join(after_it, (PROMPT,), (LONG,), (SHORT,)))
+    assert computed == len(HEADER.ids)
+    assert after_it.tier.fetched_tokens == count((LONG,))
+
+
 def test_what_a_path_writes_travels_too(fleet: Fleet) -> None:
     home, away = fleet.replica(), fleet.replica()
     sampled = expected_greedy((PROMPT, SHORT), 70)
