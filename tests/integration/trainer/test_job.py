@@ -153,6 +153,7 @@ def test_the_finished_model_can_be_served(reference: Path) -> None:
     model = reference / "model"
     card = json.loads((model / "multiverse.json").read_text("utf-8"))
     assert card == {"dialect": "multiverse", "prompt_suffix": " in parallel"}
+    assert json.loads((model / "config.json").read_text("utf-8"))["use_cache"] is True
     check = [sys.executable, "-m", "multiverse_cli.main", "model", "check", str(model), "--json"]
     done = subprocess.run(check, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

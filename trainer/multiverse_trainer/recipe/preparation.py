@@ -94,7 +94,6 @@ def load_model(settings: TrainSettings, vocabulary: TrainingVocabulary) -> nn.Mo
         settings.model, dtype=torch.float32, attn_implementation=NAME
     )
     vocabulary.initialise(model, settings.tag_rows)
-    model.config.use_cache = False
     if not settings.lora_rank:
         return model
     try:
