@@ -1,9 +1,10 @@
 """`auto` against eager and serial forks on real processes: workers, a router, mixed traffic.
 
 Requests come at random (Poisson), the same ones for each policy: half fork into 4 to 8 paths, half
-do not fork. One is good when its whole answer came within a second and its target for each of its
-tokens; refused ones are not. The rate is a share of what the fleet does with as many requests at
-once as it has places. One JSON line last.
+do not fork. With `--engine sim` they are those of the fork-heavy mix of `make sim`, and workers do
+not share the machine's cores. One is good when its whole answer came within a second and its target
+for each of its tokens; refused ones are not. The rate is a share of what the fleet does with as
+many requests at once as it has places. One JSON line last.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Asked:
     at_s: float
     prompt: str
     forks: bool
+    most: int = 512  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +53,26 @@ class Answered:
         return self.tokens > 0 and self.seconds <= GRACE_S + self.tokens * token_ms / 1000
 
 
-def traffic(rate: float, seconds: float, seed: int) -> list[Asked]:
+def traffic(rate: float, seconds: float, seed: int, engine: str) -> list[Asked]:
     rng, now, asked = Random(seed), 0.0, list[Asked]()
     while (now := now + rng.expovariate(rate)) < seconds:
         forks = rng.random() < 0.5
         parts = rng.randint(4, 8) if forks else 2
-        terms = (
+        terms = ",".join(
             f"{name}:{rng.randint(1, 9)}+{rng.randint(1, 9)}-{rng.randint(1, 9)}"
             for name in "abcdefgh"[:parts]
         )
-        asked.append(Asked(now, f"sum {','.join(terms)},?", forks))
+        prompt, most = f"sum {terms},?", 512
+        if engine == "sim":
+            shape = f"paths={parts},blocks=2,path=60-180" if forks else "plain,text=80-360"
+            prompt, most = f"sim:{shape} {terms}", 6000
+        asked.append(Asked(now, prompt, forks, most))
     return asked
 
 
 async def ask(client: httpx.AsyncClient, asked: Asked, policy: str, target: float) -> Answered:
     parallel = ("serial" if policy == "serial" else "auto") if asked.forks else "off"
-    body = {"prompt": asked.prompt, "stream": False, "parallel": parallel, "max_tokens": 512}
+    body = {"prompt": asked.prompt, "stream": False, "parallel": parallel, "max_tokens": asked.most}
     begun = time.perf_counter()
     answer = await client.post("/v1/generate", json=body | {"token_ms": target})
     seconds = time.perf_counter() - begun
@@ -74,9 +80,11 @@ async def ask(client: httpx.AsyncClient, asked: Asked, policy: str, target: floa
     return Answered(seconds, tokens)
 
 
-async def capacity(client: httpx.AsyncClient, at_once: int, seconds: float, seed: int) -> float:
+async def capacity(
+    client: httpx.AsyncClient, at_once: int, seconds: float, seed: int, engine: str
+) -> float:
     """Answers a second with so many requests at once, all paths of which run."""
-    waiting, done = iter(traffic(1000.0, seconds, seed)), 0
+    waiting, done = iter(traffic(1000.0, seconds, seed, engine)), 0
     end = time.perf_counter() + seconds
 
     async def user() -> None:
@@ -160,9 +168,10 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             worker.start()
         async with router(folder, workers, "local") as client:
             alone = await alone_ms(client)
-            most = await capacity(client, options.at_once * len(workers), options.probe, 1)
+            at_once = options.at_once * len(workers)
+            most = await capacity(client, at_once, options.probe, 1, options.engine)
         target = options.target * alone
-        asked = traffic(options.load * most, options.seconds, options.seed)
+        asked = traffic(options.load * most, options.seconds, options.seed, options.engine)
         found: dict[str, list[Answered]] = {}
         for policy, siblings in POLICIES.items():
             async with router(folder, workers, siblings) as client:
