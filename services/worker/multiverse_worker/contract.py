@@ -148,6 +148,8 @@ class TierTotals:
     fetched_tokens: int = 0
     stored_blocks: int = 0
     stored_bytes: int = 0
+    host_fetched_tokens: int = 0  # of prompts, from the engine's own host memory
+    host_stored_tokens: int = 0
     fetch_s: float = 0.0  # branches waited for blocks
     saved_s: float = 0.0  # that computing would have taken beyond that, as measured
     recomputed: tuple[tuple[str, int], ...] = ()  # pieces that were not taken from it

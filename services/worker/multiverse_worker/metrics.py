@@ -56,10 +56,12 @@ class LoadCollector(Collector):
 def _tier(tier: TierTotals) -> Iterator[Metric]:
     blocks = {"fetched": tier.fetched_blocks, "stored": tier.stored_blocks}
     carried = {"fetched": tier.fetched_bytes, "stored": tier.stored_bytes}
+    host = {"fetched": tier.host_fetched_tokens, "stored": tier.host_stored_tokens}
     tokens, unstored = dict(tier.recomputed_tokens), dict(tier.unstored)
     for name, text, value, label in (
         ("blocks", "Blocks that were put to use, or put into the tier", blocks, "way"),
         ("bytes", "Bytes of blocks that came from the tier, or went there", carried, "way"),
+        ("host_tokens", "Tokens of prompts that came from host memory, or went there", host, "way"),
         ("recomputed_tokens", "Tokens of paths that did not come", tokens, "cause"),
         ("recomputes", "Pieces of paths that did not come", dict(tier.recomputed), "cause"),
         ("unstored_blocks", "Blocks that the tier did not take", unstored, "cause"),

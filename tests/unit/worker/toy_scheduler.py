@@ -17,6 +17,7 @@ from multiverse_worker.contract import BranchId, Capability, EngineInfo, Finish,
 from multiverse_worker.engines.sglang.branches import Branches
 from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.kv_tree import KvTree
+from multiverse_worker.engines.sglang.prompts import PromptStore
 from multiverse_worker.engines.sglang.slots import Slots
 from multiverse_worker.engines.sglang.stage import Stage
 from multiverse_worker.engines.sglang.traffic import Traffic
@@ -58,6 +59,33 @@ class ToySlots(Slots):
         return True
 
 
+class ToyStore(PromptStore):
+    """Each token of a text, under whose it is and the ids up to it."""
+
+    def __init__(self, scheduler: ToyScheduler) -> None:
+        self._scheduler = scheduler
+        self.held: dict[tuple[str, Ids], Content] = {}
+        self.kept: list[Ids] = []
+
+    def keep(self, owner: str, ids: Ids, slots: torch.Tensor) -> int:
+        before = len(self.held)
+        for at, slot in enumerate(slots.tolist()):
+            self.held.setdefault((owner, ids[: at + 1]), self._scheduler.content[slot])
+        self.kept.append(ids)
+        return len(self.held) - before
+
+    def restore(self, owner: str, ids: Ids, first: int) -> torch.Tensor | None:
+        stop = first
+        while stop < len(ids) and (owner, ids[: stop + 1]) in self.held:
+            stop += 1
+        slots = self._scheduler.slots.take(stop - first) if stop > first else None
+        if slots is None:
+            return None
+        for at, slot in zip(range(first, stop), slots.tolist(), strict=True):
+            self._scheduler.content[slot] = self.held[owner, ids[: at + 1]]
+        return slots
+
+
 @dataclass(eq=False)
 class Running:
     stage: Stage
@@ -70,14 +98,22 @@ class ToyScheduler:
     """`cells` slots; at most `width` stages run at once."""
 
     def __init__(
-        self, cells: int, width: int = 8, seed: int = 0, transfer: Transfer = NO_TRANSFER
+        self,
+        cells: int,
+        width: int = 8,
+        seed: int = 0,
+        transfer: Transfer = NO_TRANSFER,
+        *,
+        stores: bool = False,
     ) -> None:
         self.tree = KvTree()
         free = frozenset({Capability.FREE_POSITIONS})
         self.info = EngineInfo("toy", "0", "toy", 10_000, cells, VOCAB, free)
         self.slots = ToySlots(self)
         self.computed = 0  # tokens
-        traffic = Traffic(transfer, self.tree, self.slots, self._row)
+        self.store = ToyStore(self)
+        store = self.store if stores else None
+        traffic = Traffic(transfer, self.tree, self.slots, self._row, store)
         self.branches = Branches(self.tree, self.info, cells, self._submit, self._withdraw, traffic)
         self.free = list(range(cells))
         self.content: dict[int, Content] = {}
@@ -111,7 +147,8 @@ class ToyScheduler:
 
     def room(self, tokens: int) -> bool:
         if len(self.free) < tokens:
-            self.free += self.tree.evict(tokens - len(self.free)).tolist()
+            leave = self.branches.traffic.prompts.leave
+            self.free += self.tree.evict(tokens - len(self.free), leave).tolist()
         return len(self.free) >= tokens
 
     def _row(self, stage: Stage) -> torch.Tensor:

@@ -33,6 +33,8 @@ class TierCounts:
     fetched_tokens: int = 0
     stored_blocks: int = 0
     stored_bytes: int = 0
+    host_fetched_tokens: int = 0  # from and to the engine's own host memory
+    host_stored_tokens: int = 0
     fetch_s: float = 0.0
     saved_s: float = 0.0
     recomputed: Counter[Cause] = field(default_factory=Counter)  # pieces
@@ -52,6 +54,8 @@ class TierCounts:
             fetched_tokens=self.fetched_tokens,
             stored_blocks=self.stored_blocks,
             stored_bytes=self.stored_bytes,
+            host_fetched_tokens=self.host_fetched_tokens,
+            host_stored_tokens=self.host_stored_tokens,
             fetch_s=self.fetch_s,
             saved_s=self.saved_s,
             recomputed=_sorted(self.recomputed),

@@ -15,6 +15,7 @@ from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.kv_tree import KvTree
 from multiverse_worker.engines.sglang.lacking import chain_at
 from multiverse_worker.engines.sglang.loading import Coming, Loader, Steps
+from multiverse_worker.engines.sglang.prompts import Prompts
 from multiverse_worker.engines.sglang.stage import Stage
 from multiverse_worker.logit_rules import penalises
 from multiverse_worker.tier.orders import Orders
@@ -72,7 +73,14 @@ class Branch:
         tail = self.ending.appended if self.ending else ()
         return (*self.context, Text(self.kept + tail))
 
-    def plan(self, tree: KvTree, orders: Orders) -> Steps[None]:
+    @property
+    def prompt(self) -> Text | None:
+        """The text that its request begins with; None: it is not the first of its request."""
+        start, first = self.start, self.context[0]
+        later = start.block or start.base_key or start.consumes
+        return first if isinstance(first, Text) and not later else None
+
+    def plan(self, tree: KvTree, orders: Orders, prompts: Prompts) -> Steps[None]:
         """The steps from what is resident to the end of the branch.
 
         The last node pinned is the end of the final context.
@@ -82,7 +90,7 @@ class Branch:
         last = now[-1]
         decodes = self.ending is None and self.start.max_tokens > 0
         before = now[:-1] if decodes else now
-        loader, root = Loader(self, tree, orders), chain_at((), lambda: self.root)
+        loader, root = Loader(self, tree, orders, prompts), chain_at((), lambda: self.root)
         node = tree.tenant(self.start.salt)
         node, at = yield from loader.load(node, 0, before, 0, root)
         if decodes:

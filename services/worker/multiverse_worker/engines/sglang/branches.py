@@ -114,7 +114,7 @@ class Branches:
     # -- flow ----------------------------------------------------------------------------------
 
     def _begin(self, branch: Branch) -> None:
-        branch.stages = branch.plan(self.tree, self.traffic.orders)
+        branch.stages = branch.plan(self.tree, self.traffic.orders, self.traffic.prompts)
         self._go_on(branch, None)
 
     def _go_on(self, branch: Branch, node: Node | None) -> None:
@@ -217,6 +217,7 @@ class Branches:
         assert ending is not None
         context = normalise(branch.final_context)
         key = after(context, branch.root).end
+        self.traffic.prompts.note(branch)
         self.tree.lock(node, lease=True)
         lease = self.roster.leases.grant(node, start, key, context)
         self._forget(branch)

@@ -27,6 +27,7 @@ class Node:
         "number",
         "parent",
         "paths",
+        "prompt",
         "slots",
         "start",
         "texts",
@@ -59,6 +60,7 @@ class Node:
         self.texts: dict[tuple[int, int], Node] = {}  # by position and id of the first token
         self.joins: dict[tuple[int, ...], Node] = {}  # by end position and numbers of the paths
         self.uses = 0  # joins that have this node among their paths
+        self.prompt = False  # requests begin with it
         self.locks = 0
         self.leases = 0  # how many of the locks are leases
         self.touched = 0

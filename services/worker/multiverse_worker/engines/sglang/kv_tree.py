@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -69,12 +69,35 @@ class KvTree:
             slots=node.slots[:at],
         )
         upper.locks, upper.leases, upper.touched = node.locks, node.leases, node.touched
+        upper.prompt = node.prompt
         parent.texts[node.start, node.ids[0]] = upper
         node.parent, node.start = upper, node.start + at
         node.ids, node.slots = node.ids[at:], node.slots[at:]
         upper.texts[node.start, node.ids[0]] = node
         self._nodes.add(upper)
         return upper
+
+    # -- prompts -------------------------------------------------------------------------------
+
+    def note_prompt(self, salt: bytes, ids: Ids) -> None:
+        """Requests of a tenant begin with `ids`: as far as they are resident."""
+        node, _ = self.walk(self.tenant(salt), ids, 0)
+        while node.ids:
+            node.prompt = True
+            assert node.parent is not None
+            node = node.parent
+
+    def text(self, node: Node) -> tuple[str, Ids] | None:
+        """Whose context it is, and all its ids, if it is text from its start to `node`."""
+        parts: list[Ids] = []
+        while node.ids:
+            parts.append(node.ids)
+            assert node.parent is not None
+            node = node.parent
+        if node is not self.root and node.key[1:2] != (_TENANT,):
+            return None
+        owner = "-".join(f"{part:x}" for part in node.key[2:])
+        return owner, tuple(itertools.chain.from_iterable(reversed(parts)))
 
     # -- growing -------------------------------------------------------------------------------
 
@@ -184,9 +207,12 @@ class KvTree:
 
     # -- room ----------------------------------------------------------------------------------
 
-    def evict(self, tokens: int) -> torch.Tensor:
+    def evict(
+        self, tokens: int, leaving: Callable[[Node], None] = lambda prompt: None
+    ) -> torch.Tensor:
         """Forget unlocked contexts, longest untouched first; returns at least `tokens` slots,
-        or all there are."""
+        or all there are. `leaving` is told of the end of each prompt while it is still there.
+        """
         leaves = [
             (node.touched, node.number, node)
             for node in self._nodes
@@ -197,6 +223,8 @@ class KvTree:
         count = 0
         while leaves and count < tokens:
             *_, node = heapq.heappop(leaves)
+            if node.prompt:
+                leaving(node)
             if node.ids:
                 freed.append(node.slots)
                 count += len(node.ids)

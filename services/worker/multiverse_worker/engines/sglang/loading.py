@@ -17,6 +17,7 @@ from multiverse_worker.contract import Ids
 from multiverse_worker.engines.sglang.kv_node import Node
 from multiverse_worker.engines.sglang.kv_tree import KvTree
 from multiverse_worker.engines.sglang.lacking import Chain, behind, chain_at, chain_into, lacking
+from multiverse_worker.engines.sglang.prompts import Prompts
 from multiverse_worker.engines.sglang.stage import Stage
 from multiverse_worker.tier.counts import Cause
 from multiverse_worker.tier.orders import Arrival, Order, Orders
@@ -51,6 +52,7 @@ class Loader:
     branch: Branch
     tree: KvTree
     orders: Orders
+    prompts: Prompts
 
     def load(
         self,
@@ -99,6 +101,8 @@ class Loader:
         self.branch.pin(self.tree, node)
         prompt = None
         if linear == 0 and not inside:
+            if at == 0:
+                node, done = self.prompts.restore(self.branch, node, text.ids, done)
             order = prompt = self._prompt(text, done, chain)
         if order is None or done == len(text.ids):
             return node, done

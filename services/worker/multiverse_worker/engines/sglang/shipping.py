@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from multiverse_shared.keys import CHUNK, after
-from multiverse_shared.tree import Text, count, normalise
+from multiverse_shared.tree import count, normalise
 from multiverse_worker.engines.sglang.branch import Branch
 from multiverse_worker.engines.sglang.kv_tree import KvTree
 from multiverse_worker.engines.sglang.slots import Slots
@@ -95,9 +95,8 @@ class Shipping:
 
     def _prompt(self, branch: Branch) -> None:
         """Queue what the policy wants of the text that a request begins with: full chunks."""
-        start, first = branch.start, branch.context[0]
-        begins = not (start.block or start.base_key or start.consumes)
-        if self._prefixes == "never" or not begins or not isinstance(first, Text):
+        first = branch.prompt
+        if self._prefixes == "never" or first is None:
             return
         reaches = branch.reused if self._prefixes == "reused" else len(first.ids)
         parcel, at = _Parcel(), 0
