@@ -62,14 +62,23 @@ def test_a_changed_signature_is_noticed(checks: Any, monkeypatch: pytest.MonkeyP
         checks.check_hooks()
 
 
+def arguments(**changes: Any) -> Any:
+    parts: dict[str, Any] = {
+        "disaggregation_mode": "null",
+        "enable_dp_attention": False,
+        "enable_hierarchical_cache": True,
+        "hicache_storage_backend": None,
+        "hicache_host_memory_mode": "cache",
+    }
+    return SimpleNamespace(**{**parts, **changes})
+
+
 def scheduler(cache: Any, **changes: Any) -> Any:
     parts: dict[str, Any] = {
         "tree_cache": cache,
         "page_size": 1,
         "spec_algorithm": SimpleNamespace(is_none=lambda: True),
-        "server_args": SimpleNamespace(
-            disaggregation_mode="null", enable_dp_attention=False, enable_hierarchical_cache=False
-        ),
+        "server_args": arguments(),
         "request_receiver": SimpleNamespace(recv_skipper=None),
         "enable_priority_scheduling": False,
         "is_hybrid_swa": False,
@@ -81,17 +90,11 @@ def scheduler(cache: Any, **changes: Any) -> Any:
 FORBIDDEN: dict[str, dict[str, Any]] = {
     "--page-size must be 1": {"page_size": 16},
     "--speculative-algorithm": {"spec_algorithm": SimpleNamespace(is_none=lambda: False)},
-    "--disaggregation-mode": {
-        "server_args": SimpleNamespace(
-            disaggregation_mode="prefill",
-            enable_dp_attention=False,
-            enable_hierarchical_cache=False,
-        )
-    },
-    "--enable-dp-attention": {
-        "server_args": SimpleNamespace(
-            disaggregation_mode="null", enable_dp_attention=True, enable_hierarchical_cache=False
-        )
+    "--disaggregation-mode": {"server_args": arguments(disaggregation_mode="prefill")},
+    "--enable-dp-attention": {"server_args": arguments(enable_dp_attention=True)},
+    "--hicache-storage-backend": {"server_args": arguments(hicache_storage_backend="file")},
+    "--hicache-host-memory-mode": {
+        "server_args": arguments(hicache_host_memory_mode="buffer_only")
     },
     "--scheduler-recv-interval": {"request_receiver": SimpleNamespace(recv_skipper=object())},
     "no sliding window": {"is_hybrid_swa": True},
@@ -100,28 +103,65 @@ FORBIDDEN: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("remedy", sorted(FORBIDDEN))
-def test_options_under_which_joins_would_be_wrong_are_refused(
-    checks: Any, monkeypatch: pytest.MonkeyPatch, remedy: str
-) -> None:
+@pytest.fixture
+def cache(checks: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One that is as it should be."""
     from multiverse_worker.engines.sglang.cache import ContextCache
 
     cache = object.__new__(ContextCache)
     cache.disable = False
+    monkeypatch.setattr(ContextCache, "copies_by_slot", True)
     monkeypatch.setattr(checks, "get_parallel", lambda: SimpleNamespace(pp_size=1))
     checks.check_scheduler(scheduler(cache))
+    return cache
+
+
+@pytest.mark.parametrize("remedy", sorted(FORBIDDEN))
+def test_options_under_which_joins_would_be_wrong_are_refused(
+    checks: Any, cache: Any, remedy: str
+) -> None:
     with pytest.raises(InvalidRequest, match=remedy):
         checks.check_scheduler(scheduler(cache, **FORBIDDEN[remedy]))
 
 
-def test_pipeline_parallelism_is_refused(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from multiverse_worker.engines.sglang.cache import ContextCache
-
-    cache = object.__new__(ContextCache)
-    cache.disable = False
+def test_pipeline_parallelism_is_refused(
+    checks: Any, cache: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checks, "get_parallel", lambda: SimpleNamespace(pp_size=2))
     with pytest.raises(InvalidRequest, match="--pp-size must be 1"):
         checks.check_scheduler(scheduler(cache))
+
+
+def test_hicache_is_refused_where_slots_can_not_be_copied_one_by_one(
+    checks: Any, cache: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(cache), "copies_by_slot", False)
+    with pytest.raises(InvalidRequest, match="--enable-hierarchical-cache must not be set"):
+        checks.check_scheduler(scheduler(cache))
+    without = arguments(enable_hierarchical_cache=False)
+    checks.check_scheduler(scheduler(cache, server_args=without))
+
+
+def host_cache(**changes: Any) -> Any:
+    """A cache with HiCache, as SGLang leaves it."""
+    from multiverse_worker.engines.sglang.cache import ContextCache
+
+    parts = {"backup": True, "sidecars": [], "sharded": False, "shared": None, **changes}
+    pool = SimpleNamespace(shared_allocation_domain=parts["shared"])
+    cache = object.__new__(ContextCache)
+    cache.supports_retraction_backup = lambda: parts["backup"]
+    cache.sidecar_pool_specs = parts["sidecars"]
+    cache.cache_controller = SimpleNamespace(is_kv_sharded=parts["sharded"])
+    cache.host_pool_group = SimpleNamespace(anchor_entry=SimpleNamespace(host_pool=pool))
+    return cache
+
+
+@pytest.mark.parametrize(
+    "other", [{"backup": False}, {"sidecars": [1]}, {"sharded": True}, {"shared": object()}]
+)
+def test_a_slot_with_kv_in_several_places_of_the_host_is_noticed(other: dict[str, Any]) -> None:
+    assert host_cache().copies_by_slot
+    assert not host_cache(**other).copies_by_slot
 
 
 def test_arguments_that_the_worker_sets_can_not_be_set_beside_it() -> None:

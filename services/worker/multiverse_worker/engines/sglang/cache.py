@@ -41,12 +41,14 @@ class _Row:
 
 
 class ContextCache(UnifiedRadixCache):
-    """`on_computed` is told of each stage whose KV has come into `contexts`, `on_reset` that
-    all contexts are about to be forgotten: nothing may hold one then."""
+    """`on_computed` is told of each stage whose KV has come into `contexts`, `on_leaving` of the
+    end of each prompt that is evicted for room, `on_reset` that all contexts are about to be
+    forgotten: nothing may hold one then."""
 
     def __init__(self, params: Any) -> None:
         self.contexts = KvTree()
         self.on_computed: Callable[[Stage, Node], None] = lambda stage, node: None
+        self.on_leaving: Callable[[Node], None] = lambda prompt: None
         self.on_reset: Callable[[], None] = lambda: None
         super().__init__(params)
 
@@ -111,6 +113,18 @@ class ContextCache(UnifiedRadixCache):
         req.lock = None
         return True
 
+    # -- host ----------------------------------------------------------------------------------
+
+    @property
+    def copies_by_slot(self) -> bool:
+        """With HiCache: whether a slot has one place in the host, which holds all of its KV."""
+        return bool(
+            self.supports_retraction_backup()
+            and not self.sidecar_pool_specs
+            and not self.cache_controller.is_kv_sharded
+            and self.host_pool_group.anchor_entry.host_pool.shared_allocation_domain is None
+        )
+
     # -- room ----------------------------------------------------------------------------------
 
     def evictable_size(self) -> int:
@@ -147,16 +161,20 @@ class ContextCache(UnifiedRadixCache):
     def _evict_contexts(self, tokens: int) -> int:
         if tokens <= 0 or not self.contexts.evictable:
             return 0
-        slots = self.contexts.evict(tokens)
+        slots = self.contexts.evict(tokens, self.on_leaving)
         self.token_to_kv_pool_allocator.free(slots)
         return len(slots)
 
     def drop_idle(self) -> None:
         """Evict all that nothing rests on."""
-        self._evict_contexts(self.contexts.evictable)
+        slots = self.contexts.evict(self.contexts.evictable)
+        if len(slots):
+            self.token_to_kv_pool_allocator.free(slots)
         idle = int(super().evictable_size())
         if idle:
             super().evict(EvictParams(num_tokens=idle))
+        if self.host_pool_group:
+            self.evict_host(self.host_pool_group.size)
 
     def reset(self) -> None:
         """SGLang flushes its pools when nothing runs: every slot is free again."""

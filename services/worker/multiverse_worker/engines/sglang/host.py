@@ -14,6 +14,7 @@ from sglang.utils import TypeBasedDispatcher
 from multiverse_worker.contract import Capability, EngineInfo, Load, Totals
 from multiverse_worker.engines.sglang.branches import NOTHING_TOLD, Branches, Told
 from multiverse_worker.engines.sglang.channel import Bell, Channel, tier_settings
+from multiverse_worker.engines.sglang.hicache import HiCache
 from multiverse_worker.engines.sglang.messages import (
     NAMESPACE_VARIABLE,
     Commands,
@@ -54,6 +55,7 @@ class Host:
         )
         self._cache.on_computed = self.branches.computed
         self._cache.on_reset = self.branches.reset
+        self._cache.on_leaving = self._traffic.prompts.leave
         scheduler._request_dispatcher += TypeBasedDispatcher([(Commands, self._carry_out)])
         self.observing = False
         self.plan: BatchPlan | None = None  # of the forward under way
@@ -77,7 +79,8 @@ class Host:
         self._bell = Bell(self._scheduler)
         if transfer.tier:
             transfer.tier.on_news = self._bell.ring
-        return Traffic(transfer, self._cache.contexts, slots, self._requests.row)
+        store = HiCache(self._cache) if self._scheduler.enable_hierarchical_cache else None
+        return Traffic(transfer, self._cache.contexts, slots, self._requests.row, store)
 
     def say_hello(self) -> None:
         if self._channel:

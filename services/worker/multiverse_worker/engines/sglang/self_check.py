@@ -58,11 +58,26 @@ def check_scheduler(scheduler: Any) -> None:
         "--pp-size must be 1": get_parallel().pp_size != 1,
         "--enable-dp-attention must not be set": bool(arguments.enable_dp_attention),
         "--scheduler-recv-interval must be 1": scheduler.request_receiver.recv_skipper is not None,
-        "--enable-hierarchical-cache must not be set": bool(arguments.enable_hierarchical_cache),
         "--enable-priority-scheduling must not be set": bool(scheduler.enable_priority_scheduling),
         "the model must have no sliding window": bool(scheduler.is_hybrid_swa),
         "the model must have no recurrent state": bool(scheduler.is_hybrid_ssm),
     }
+    if arguments.enable_hierarchical_cache:
+        refusals |= _hierarchical(arguments, scheduler.tree_cache)
     broken = [remedy for remedy, wrong in refusals.items() if wrong]
     if broken:
         raise InvalidRequest("SGLang can't serve branches so: " + "; ".join(broken), field="sglang")
+
+
+def _hierarchical(arguments: Any, cache: Any) -> dict[str, bool]:
+    """HiCache, of which only the host pool is used for branches."""
+    return {
+        "--hicache-storage-backend must not be set: use tier_url": (
+            arguments.hicache_storage_backend is not None
+        ),
+        "--hicache-host-memory-mode must be cache: prompts stay there": (
+            arguments.hicache_host_memory_mode != "cache"
+        ),
+        "--enable-hierarchical-cache must not be set: the KV of this model, or its pool, can't be "
+        "copied to the host by slot": isinstance(cache, ContextCache) and not cache.copies_by_slot,
+    }
