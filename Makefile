@@ -125,7 +125,7 @@ test-clients: ## OpenAI-compatible clients of others against the tiny model: als
 test-schema: setup-all ## requests made from our OpenAPI schema, good and bad: none may fail with 500 (SCHEMA_EXAMPLES)
 	SCHEMA_EXAMPLES=$(SCHEMA_EXAMPLES) $(BIN)/python -m pytest --timeout 3600 tests/e2e/test_schema.py
 
-test-sglang: setup-sglang ## tests of the SGLang engine, on a CPU: one engine, and a second for the tier
+test-sglang: setup-sglang ## tests of the SGLang engine, on a CPU: one engine, a second for the tier, one with HiCache
 	$(SGLANG_BIN)/python -m pytest tests/sglang
 
 gpu-check: setup-sglang ## is the SGLang engine exact on this GPU, and how fast (GPU_PYTHON, GPU_ARGUMENTS); in small on a CPU
