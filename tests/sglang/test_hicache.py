@@ -161,8 +161,12 @@ def test_a_prompt_that_goes_on_from_another_is_computed_from_there(player: Playe
     crowd(player)
     longer = Text((*asked.ids[:150], *prompt(50).ids))
     again = Step(player, longer)
-    assert (again.computed, again.fetched) == (50, 150)
-    assert_same(again, fresh(player, longer))
+    assert (again.computed, again.fetched, again.stored) == (50, 150, 0)
+    crowd(player)  # only its end is not there already
+    last = Step(player, longer)
+    assert (last.computed, last.fetched) == (1, LENGTH - 1)
+    assert_same(last, again)
+    assert_same(last, fresh(player, longer))
 
 
 @pytest.mark.parametrize("salt", [b"another", b""])
