@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from multiverse_router.api.streaming import HEARTBEAT
+from multiverse_router.settings import RouterSettings
 from multiverse_shared.dialect import Tag
 from tests.security.serving import (
     Connection,
@@ -357,3 +358,12 @@ async def test_a_prompt_over_the_servers_limit_is_refused() -> None:
         assert answer.status == 413
         assert answer.error["param"] == "prompt"
         assert "20" in answer.error["message"]
+
+
+async def test_a_connection_without_a_request_is_closed_later_than_proxies_let_go_of_one() -> None:
+    assert RouterSettings().idle_connection_s > 60
+    async with running(idle_connection_s=1) as served, connected(served) as connection:
+        for _ in range(2):  # the second one on what was kept open
+            await connection.send(head("/health", method="GET"))
+            assert (await connection.answer()).status == 200
+        assert await connection.ended() == b""

@@ -40,6 +40,7 @@ class RouterServer(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                timeout_keep_alive=settings.idle_connection_s,
                 timeout_graceful_shutdown=int(LAST_WORDS_S),
             )
         )

@@ -134,6 +134,11 @@ class RouterSettings(BaseSettings):
     header_timeout_s: float = Field(
         10.0, gt=0, description="a connection without a whole request head is closed"
     )
+    idle_connection_s: int = Field(
+        75,
+        ge=1,
+        description="a connection without a request is closed; longer than a proxy keeps it (60 s)",
+    )
     body_timeout_s: float = Field(30.0, gt=0, description="a body not there by then gets 408")
     keepalive_s: float = Field(
         10.0, ge=0.1, description="a ping on the worker's connection after so long a silence"

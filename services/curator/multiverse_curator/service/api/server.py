@@ -23,6 +23,7 @@ from multiverse_shared.api_keys import KeyFile
 
 STATIC = Path(__file__).parents[1] / "static"
 GRACE_S = 20  # that requests have to end after SIGTERM
+IDLE_S = 75  # that a connection without a request stays open: longer than proxies keep one
 
 log = logging.getLogger(__name__)
 
@@ -103,5 +104,6 @@ def run_api(settings: CuratorSettings) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
