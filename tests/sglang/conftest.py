@@ -66,6 +66,12 @@ if find_spec("sglang"):
             yield running
 
     @pytest.fixture(scope="session")
+    def elsewhere(redis: RedisServer) -> Iterator[SglangEngine]:
+        """A second engine, on the same tier."""
+        with started(redis, "always") as running:
+            yield running
+
+    @pytest.fixture(scope="session")
     def oracle() -> Oracle:
         return Oracle(MODEL)
 

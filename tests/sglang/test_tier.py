@@ -18,7 +18,6 @@ from multiverse_shared.tree import Block, Context, Text, count
 from multiverse_worker.contract import Logits, TierTotals
 from multiverse_worker.engines.sglang.engine import SglangEngine
 from tests.redis_server import RedisServer
-from tests.sglang.conftest import started
 from tests.sglang.player import Player
 from tests.unit.worker.client import Outcome, Seen, text
 
@@ -27,12 +26,6 @@ WITHIN_S = 30.0
 HEADER = text(62)
 Harm = Callable[[RedisServer], None]
 _rounds = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def elsewhere(redis: RedisServer) -> Iterator[SglangEngine]:
-    with started(redis, "always") as running:
-        yield running
 
 
 @pytest.fixture
