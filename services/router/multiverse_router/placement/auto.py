@@ -30,6 +30,9 @@ branches, which do most of the tokens, and others with few. Rules 3 and 4 let th
 forks are the larger part, one that would have to wait goes on, and fewer than half of the others
 pay. While there is room for all, rules 1 and 2 hold and nobody does.
 
+Fewer than GATHERS workers are too few to divide: rules 3 and 4 are left out there, and a fork moves
+only to a worker that has no more branches than home then.
+
 A worker that has measured nothing yet is believed to have room, and to be as fast as another: it
 will have measured soon. Where none has, load counts as in `prefix_affinity`.
 
@@ -51,8 +54,8 @@ path, so a worker with r requests has room for one more while
 
 Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 4
 (other workers that are asked for a fork), kept 1 (branches), RETRY_S 0.5 s, LOADING_MS 800 ms,
-FILLED 0.92; SHARE, RESERVE_MS and MOST in `slack`. Targets are in milliseconds a token, in the
-mean over an answer.
+GATHERS 4 (workers), FILLED 0.92; SHARE, RESERVE_MS and MOST in `slack`. Targets are in milliseconds
+a token, in the mean over an answer.
 """
 
 from __future__ import annotations
@@ -78,6 +81,7 @@ from multiverse_shared.errors import CapacityExceeded
 
 RETRY_S = 0.5
 LOADING_MS = 800.0
+GATHERS = 4
 FILLED = 0.92
 
 
@@ -159,6 +163,7 @@ class AutoSiblings(SiblingPolicy):
         now_s: float,
     ) -> str | None:
         """The worker that takes all paths, when home has room for `now` of them; None: nobody."""
+        gathers = len(fleet.workers) >= GATHERS  # rules 3 and 4
         half: str | None = None  # the first one where more than half stand it
         for load_ms, worker in self._offers(fleet, home, fork, now):
             stand, load = self._stand(fleet, worker, fork, now_s), load_ms / fork.path_tokens
@@ -166,6 +171,8 @@ class AutoSiblings(SiblingPolicy):
                 return worker.id
             if half is None and self._room(worker, fork, stand.half - load) == fork.paths:
                 half = worker.id
+        if not gathers:
+            return None
         return home.id if self._room(home, fork, at_home.half) == fork.paths else half
 
     def _offers(
@@ -182,12 +189,14 @@ class AutoSiblings(SiblingPolicy):
         turns = math.ceil(fork.paths / max(1, now))
         pays_ms = (turns - 1) * fork.path_tokens * step
         most = math.inf if target is None else MOST * target
+        gathers = len(fleet.workers) >= GATHERS
         offers: list[tuple[float, WorkerView]] = []
         for worker in self._shortlist.candidates(fleet, fork.coverage, keep=home.id):
             loading = worker.loading / per_ms
             load_ms = loading + (fork.tokens - fork.coverage.get(worker.id, 0)) / per_ms
             if (
                 worker.id != home.id
+                and (gathers or worker.running + fork.paths <= home.running)
                 and not worker.waiting
                 and worker.kv_free >= fork.tokens + fork.paths * fork.path_tokens
                 and loading <= LOADING_MS

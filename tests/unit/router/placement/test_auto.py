@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from multiverse_router.placement.auto import LOADING_MS, AutoRoots, AutoSiblings
+from multiverse_router.placement.auto import GATHERS, LOADING_MS, AutoRoots, AutoSiblings
 from multiverse_router.placement.policy import Fork, Placement, Root
 from multiverse_router.placement.slack import GRACE_MS, MOST, RESERVE_MS, SHARE
 from multiverse_router.placement.steps import StepCurve
@@ -38,9 +38,12 @@ def ask(
     own: Progress | None = None,
     tokens: int = 100,
     coverage: dict[str, int] | None = None,
+    fleet: int = GATHERS,
 ) -> Placement:
+    """In a fleet that is large enough to divide, unless said; the others accept nothing."""
+    others = [worker(f"{n}", 0, accepting=False) for n in range(fleet - len(workers))]
     fork = Fork("home", tokens, paths, own or Progress(NOW), 100.0, coverage or {})
-    return AutoSiblings().fork(StillFleet(workers, on), fork, NOW)
+    return AutoSiblings().fork(StillFleet([*workers, *others], on), fork, NOW)
 
 
 def test_all_paths_run_at_once_where_nobody_minds() -> None:
@@ -110,6 +113,21 @@ def test_nobody_makes_way_where_another_worker_has_room() -> None:
     workers = [worker("home", 3), worker("idle", 0)]
     on = {"home": [relaxed(60.0), relaxed(60.0), stands(32.0)]}
     assert ask(workers, on, 5) == ("idle",) * 5
+
+
+def test_in_a_fleet_too_small_to_divide_nobody_makes_way() -> None:
+    on = {"home": [relaxed(60.0), relaxed(60.0), stands(32.0)]}
+    assert ask([worker("home", 3)], on, 5) == ("home",) * 5
+    assert ask([worker("home", 3)], on, 5, fleet=GATHERS - 1) == (*["home"] * 3, None, None)
+    workers = [worker("home", 3), worker("other", 3)]
+    assert ask(workers, {"home": [stands(32.0)], "other": on["home"]}, 5, fleet=3)[-1] is None
+
+
+def test_in_a_fleet_too_small_to_divide_forks_move_to_where_fewer_branches_run() -> None:
+    on = {"home": [stands(32.0)]}
+    for running, moves in ((4, False), (5, True)):
+        placed = ask([worker("home", running), worker("idle", 0)], on, 5, fleet=3)
+        assert (placed == ("idle",) * 5) is moves
 
 
 def test_nothing_moves_where_loading_takes_longer_than_waiting() -> None:
