@@ -31,6 +31,7 @@ from tests.reliability.rig import free_port
 GRACE_S = 1.0
 START_S = 120.0
 ANSWER_S = 300.0
+SIM_CELLS = "68036"  # of a worker, as in `make sim`
 POLICIES = {"eager": "local", "serial": "local", "auto": "auto"}
 
 
@@ -64,7 +65,7 @@ def traffic(rate: float, seconds: float, seed: int, engine: str) -> list[Asked]:
         )
         prompt, most = f"sum {terms},?", 512
         if engine == "sim":
-            shape = f"paths={parts},blocks=2,path=60-180" if forks else "plain,text=80-360"
+            shape = f"paths={parts},blocks=2,path=60-180" if forks else "plain,path=80-360"
             prompt, most = f"sim:{shape} {terms}", 6000
         asked.append(Asked(now, prompt, forks, most))
     return asked
@@ -157,8 +158,7 @@ async def _ready(client: httpx.AsyncClient) -> bool:
 
 async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     common = {"MODEL": str(options.model), "ENGINE": options.engine, "LOG_LEVEL": "WARNING"}
-    if options.engine == "llamacpp":
-        common["THREADS"] = "1"
+    common |= {"THREADS": "1"} if options.engine == "llamacpp" else {"KV_CELLS": SIM_CELLS}
     workers = [
         Part(f"w{n}", "multiverse_worker", free_port(), common, folder / f"w{n}.log")
         for n in range(options.workers)
