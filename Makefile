@@ -17,8 +17,8 @@ AT_ONCE ?= 24
 TASKS ?= 500
 CONCURRENCY ?= 8
 ABLATIONS := build/ablations
-TWIN ?= $(ABLATIONS)/twin/run/model
-ARMS ?= ours=$(ABLATIONS)/ours/run/model twin=$(TWIN),parallel=off $(foreach name,no-restart no-isolation no-sequential published,$(name)=$(ABLATIONS)/$(name)/run/model)
+TWIN ?= models/multiverse-tiny-twin
+ARMS ?= ours=$(ABLATIONS)/ours/run/model twin=$(ABLATIONS)/twin/run/model,parallel=off $(foreach name,no-restart no-isolation no-sequential published,$(name)=$(ABLATIONS)/$(name)/run/model)
 COMPARE_TASKS ?= 1000
 HALF_TASKS ?= 1000
 TABLE_TASKS ?= 5000
