@@ -160,6 +160,7 @@ def _arguments(settings: TrainSettings, plan: Plan) -> TrainingArguments:
         activation_checkpointing_kwargs={"use_reentrant": False},
         seed=settings.seed,
         use_cpu=settings.cpu,
+        use_cache=True,  # of the finished model; no step of the training does
         save_strategy="steps",
         save_steps=settings.save_steps,
         logging_steps=settings.log_steps,
