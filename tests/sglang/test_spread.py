@@ -15,6 +15,8 @@ from tests.sglang.test_served import RECORDED
 
 @pytest.fixture(scope="module")
 def client(engine: SglangEngine, elsewhere: SglangEngine) -> Iterator[httpx.Client]:
+    for running in (engine, elsewhere):
+        running.drop_cached()  # what other tests asked for
     with (
         served(engine) as one,
         served(elsewhere) as other,
