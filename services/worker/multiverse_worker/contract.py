@@ -74,7 +74,7 @@ class Start:
     consumes: tuple[str, ...] = ()  # leases that end once the context is held
     script: Ids = ()  # teacher forcing: taken in place of draws
     salt: bytes = b""  # the tenant's: nothing is found that was computed under another one
-    ship_from: int | None = None  # position from which its KV goes to the tier: joined elsewhere
+    ship_from: int | None = None  # position from which its KV goes to the tier: a join elsewhere
 
     @property
     def owner(self) -> RequestId:
