@@ -1,10 +1,12 @@
 """`auto` against eager and serial forks on real processes: workers, a router, mixed traffic.
 
-Requests come at random (Poisson), the same ones for each policy: half fork into 4 to 8 paths, half
-do not fork. With `--engine sim` they are those of the fork-heavy mix of `make sim`, and workers do
-not share the machine's cores. One is good when its whole answer came within a second and its target
-for each of its tokens; refused ones are not. The rate is a share of what the fleet does with as
-many requests at once as it has places. One JSON line last.
+Requests come at random (Poisson), the same ones for each policy: half fork into 4 to 8 paths (of
+llama.cpp 4 to 6), half do not fork. Workers of llama.cpp run the model with weights that change
+nothing (`--units`), so that a step takes as long as one of a larger model, and a second branch
+costs as little. With `--engine sim` requests are those of the fork-heavy mix of `make sim`, and
+workers do not share the machine's cores. One is good when its whole answer came within a second and
+its target for each of its tokens; refused ones are not. The rate is a share of what the fleet does
+with as many requests at once as it has places. One JSON line last.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from typing import Any
 
 import httpx
 
+from multiverse_shared.encode import TextBlock
+from multiverse_trainer.tiny.tasks import Family, Level, make_task
+from tests.bench.heavy_model import write_heavy
 from tests.reliability.chaos.parts import Part
 from tests.reliability.rig import free_port
 
@@ -42,7 +47,7 @@ class Asked:
     at_s: float
     prompt: str
     forks: bool
-    most: int = 512  # tokens
+    most: int = 700  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +63,23 @@ def traffic(rate: float, seconds: float, seed: int, engine: str) -> list[Asked]:
     rng, now, asked = Random(seed), 0.0, list[Asked]()
     while (now := now + rng.expovariate(rate)) < seconds:
         forks = rng.random() < 0.5
-        parts = rng.randint(4, 8) if forks else 2
-        terms = ",".join(
-            f"{name}:{rng.randint(1, 9)}+{rng.randint(1, 9)}-{rng.randint(1, 9)}"
-            for name in "abcdefgh"[:parts]
-        )
-        prompt, most = f"sum {terms},?", 512
         if engine == "sim":
-            shape = f"paths={parts},blocks=2,path=60-180" if forks else "plain,path=80-360"
-            prompt, most = f"sim:{shape} {terms}", 6000
-        asked.append(Asked(now, prompt, forks, most))
+            paths = rng.randint(4, 8)
+            shape = f"paths={paths},blocks=2,path=60-180" if forks else "plain,path=80-360"
+            asked.append(Asked(now, f"sim:{shape} {rng.random()}", forks, 6000))
+        else:
+            asked.append(Asked(now, _task(rng, many=forks), forks))
     return asked
+
+
+def _task(rng: Random, *, many: bool) -> str:
+    """A long task of 4 to 6 chains, or of 2 or 3."""
+    while True:
+        task = make_task(rng, Family.EVAL, Level.LONG)
+        block = task.tree[0]
+        assert isinstance(block, TextBlock)
+        if (len(block.paths) >= 4) == many:
+            return task.prompt
 
 
 async def ask(client: httpx.AsyncClient, asked: Asked, policy: str, target: float) -> Answered:
@@ -104,7 +115,7 @@ async def alone_ms(client: httpx.AsyncClient) -> float:
     """Milliseconds a token of a request that has a worker for itself; the best of some."""
     seconds = []
     for _ in range(5):
-        asked = Asked(0.0, "sum a:7+5-3,b:2+4-1,?", False)
+        asked = Asked(0.0, "sum a:7+5-3+8-2+1,b:2+4-1+6-7+9,?", False)
         answered = await ask(client, asked, "eager", 60_000.0)
         seconds.append(1000 * answered.seconds / max(1, answered.tokens))
     return min(seconds)
@@ -157,7 +168,11 @@ async def _ready(client: httpx.AsyncClient) -> bool:
 
 
 async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    common = {"MODEL": str(options.model), "ENGINE": options.engine, "LOG_LEVEL": "WARNING"}
+    model = options.model
+    if options.engine == "llamacpp" and options.units:
+        model = folder / model.name
+        write_heavy(options.model, model, options.units)
+    common = {"MODEL": str(model), "ENGINE": options.engine, "LOG_LEVEL": "WARNING"}
     common |= {"THREADS": "1"} if options.engine == "llamacpp" else {"KV_CELLS": SIM_CELLS}
     workers = [
         Part(f"w{n}", "multiverse_worker", free_port(), common, folder / f"w{n}.log")
@@ -183,6 +198,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "workers": options.workers,
         "engine": options.engine,
+        "units": options.units if options.engine == "llamacpp" else 0,
         "requests": len(asked),
         "answers_per_s": round(options.load * most, 2),
         "alone_ms": round(alone, 2),
@@ -205,6 +221,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/multiverse-tiny"))
     parser.add_argument("--engine", choices=("llamacpp", "sim"), default="llamacpp")
+    parser.add_argument(
+        "--units", type=int, default=8192, help="of each MLP, llamacpp; 0: the model's own"
+    )
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument(
         "--at-once", type=int, default=8, help="requests a worker, for the capacity"

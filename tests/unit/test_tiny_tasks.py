@@ -15,7 +15,13 @@ from multiverse_shared.tree import Block, Context, texts
 from multiverse_shared.usage import usage
 from multiverse_trainer.data.record import parse_record
 from multiverse_trainer.data.rendering import Rendering
-from multiverse_trainer.tiny.records import EASY_SHARE, curriculum, record_of
+from multiverse_trainer.tiny.records import (
+    EASY_SHARE,
+    LONG_SHARE,
+    curriculum,
+    lengthened,
+    record_of,
+)
 from multiverse_trainer.tiny.start import write_start
 from multiverse_trainer.tiny.tasks import Family, Level, Task, make_task, sequential
 from multiverse_trainer.tiny.vocabulary import SUFFIX
@@ -135,6 +141,27 @@ def test_a_curriculum_begins_with_small_tasks_and_holds_the_families_asked_for()
     cut = round(EASY_SHARE * len(made))
     assert sum(sizes[:cut]) / cut < 0.75 * sum(sizes[cut:]) / (len(made) - cut)
     assert len({record["id"] for record in made}) == len(made)
+
+
+def test_long_tasks_have_twice_the_work_in_their_paths() -> None:
+    rng = Random(4)
+
+    def longest(level: Level) -> float:
+        made = [make_task(rng, level=level) for _ in range(200)]
+        return sum(usage(answer_of(t, Rendering.SEQUENTIAL), 0).critical for t in made) / 200
+
+    assert 1.7 <= longest(Level.LONG) / longest(Level.FULL) <= 2.3
+
+
+def test_behind_a_curriculum_most_tasks_are_long_and_none_was_seen_before() -> None:
+    made = list(lengthened(3, 400, [Family.EVAL]))
+    assert made == list(lengthened(3, 400, [Family.EVAL]))
+    assert {record["provenance"]["source"] for record in made} == {"multiverse-tiny/eval"}
+    terms = [re.findall(r"[a-z]:([-+\d]+),", record["prompt"])[0] for record in made]
+    long = sum(len(re.findall(r"\d+", chain)) >= 6 for chain in terms) / len(made)
+    assert abs(long - LONG_SHARE) < 0.08
+    before = {record["prompt"] for record in curriculum(3, 400, [Family.EVAL])}
+    assert not before & {record["prompt"] for record in made}
 
 
 def test_a_start_has_the_vocabulary_of_the_published_model_and_weights_by_its_seed(

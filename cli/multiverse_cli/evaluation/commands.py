@@ -65,6 +65,9 @@ def run(
     not_family: Annotated[
         list[str] | None, typer.Option(help="generated: not these (a model has seen them).")
     ] = None,
+    level: Annotated[
+        str | None, typer.Option(help="generated: full, or long (twice the work in each path).")
+    ] = None,
     dialect: Annotated[
         str, typer.Option(help="Dialect of the answers; a model directory's own comes first.")
     ] = "multiverse",
@@ -87,7 +90,8 @@ def run(
         from multiverse_trainer.evaluation.shape import ShapeReader
 
         reader = reader_of(model) if model else ShapeReader(dialect)
-        asked = questions_of(questions, data, tasks, task_seed, family or [], not_family or [])
+        chosen = (task_seed, family or [], not_family or [], level)
+        asked = questions_of(questions, data, tasks, *chosen)
         ways = [Way("plain", None, max_tokens, temperature, top_p)]
         if not plain:
             ways = [

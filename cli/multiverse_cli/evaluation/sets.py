@@ -16,15 +16,16 @@ def questions_of(
     seed: int | None,
     families: list[str],
     but: list[str],
+    level: str | None = None,
 ) -> list[Question]:
     """Of a benchmark, of a file, or generated. ValueError names what is wrong with them."""
     from multiverse_trainer.evaluation.benchmarks import SOURCES, benchmark, own_questions
     from multiverse_trainer.evaluation.generated import SEED, generated
 
     if name == "generated":
-        return generated(count, SEED if seed is None else seed, families, but)
-    if families or but or seed is not None:
-        raise ValueError("--family, --not-family and --task-seed are for generated tasks")
+        return generated(count, SEED if seed is None else seed, families, but, level or "full")
+    if families or but or level or seed is not None:
+        raise ValueError("--family, --not-family, --level and --task-seed are for generated tasks")
     if name in SOURCES:
         return benchmark(name, data)
     if data:

@@ -27,6 +27,9 @@ FamilyOption = Annotated[list[str] | None, typer.Option(help="Only these task fa
 NotFamilyOption = Annotated[
     list[str] | None, typer.Option(help="Not these task families (the models have seen them).")
 ]
+LevelOption = Annotated[
+    str | None, typer.Option(help="How much work a task is: full, or long (twice in each path).")
+]
 ConcurrencyOption = Annotated[int, typer.Option(min=1, help="Requests at once.")]
 MAX_TOKENS = 1500  # no generated task needs as many
 
@@ -39,6 +42,7 @@ def table2(
     task_seed: SeedOption = None,
     family: FamilyOption = None,
     not_family: NotFamilyOption = None,
+    level: LevelOption = None,
     concurrency: ConcurrencyOption = 8,
     out: Annotated[Path, typer.Option(help="Folder: answers and report.")] = Path(
         "build/eval/table2"
@@ -56,7 +60,8 @@ def table2(
         from multiverse_trainer.evaluation.store import Store
         from multiverse_trainer.evaluation.table2 import Table2, answers_wanted
 
-        asked = questions_of("generated", None, tasks, task_seed, family or [], not_family or [])
+        chosen = (task_seed, family or [], not_family or [], level)
+        asked = questions_of("generated", None, tasks, *chosen)
         settings = {**served, "questions": digest(asked)}
 
         async def measure() -> dict[str, Any]:
@@ -85,6 +90,7 @@ def figures(
     batches: Annotated[list[int] | None, typer.Option(help="Figure 8b: requests at once.")] = None,
     batch_tasks: Annotated[int, typer.Option(min=1, help="Figure 8b: tasks of a point.")] = 64,
     task_seed: SeedOption = None,
+    level: LevelOption = None,
     concurrency: ConcurrencyOption = 8,
     out: Annotated[Path, typer.Option(help="Folder: answers, JSON and PNG.")] = Path(
         "build/eval/figures"
@@ -108,7 +114,7 @@ def figures(
         from multiverse_trainer.evaluation.report import write_report
         from multiverse_trainer.evaluation.store import Store
 
-        asked = questions_of("generated", None, tasks, task_seed, [], [])
+        asked = questions_of("generated", None, tasks, task_seed, [], [], level)
         some, few = asked[:timed], asked[:batch_tasks]
         settings = {**served, "questions": digest(asked)}
         total = 2 * (len(asked) * len(budgets) + len(some) + len(few) * len(batches))
@@ -151,6 +157,7 @@ def compare(
     task_seed: SeedOption = None,
     family: FamilyOption = None,
     not_family: NotFamilyOption = None,
+    level: LevelOption = None,
     concurrency: ConcurrencyOption = 8,
     out: Annotated[Path, typer.Option(help="Folder: answers and report.")] = Path(
         "build/eval/compare"
@@ -161,7 +168,8 @@ def compare(
         from multiverse_cli.evaluation.arms import parse_arms
         from multiverse_trainer.evaluation.running import Run
 
-        asked = questions_of("generated", None, tasks, task_seed, family or [], not_family or [])
+        chosen = (task_seed, family or [], not_family or [], level)
+        asked = questions_of("generated", None, tasks, *chosen)
         specs = parse_arms(arm)
         served = [{**asdict(spec), "model": told_of(spec.model)} for spec in specs]
         stacks = Stacks(exits)

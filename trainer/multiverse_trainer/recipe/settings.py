@@ -25,7 +25,7 @@ class TrainSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    preset: Literal["none", "tiny", "smollm2-135m", "7b", "32b"] = Field(
+    preset: Literal["none", "tiny", "tiny-long", "smollm2-135m", "7b", "32b"] = Field(
         "none", description="defaults for a size of model"
     )
     model: Path = Field(description="model directory in Hugging Face form to start from")

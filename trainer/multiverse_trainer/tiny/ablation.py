@@ -1,15 +1,18 @@
-"""Small trainings that leave out one thing each: `python -m multiverse_trainer.tiny.ablation NAME`.
+"""Trainings that leave out one thing each: `python -m multiverse_trainer.tiny.ablation NAME`.
 
-Each starts from the same random weights and reads the same tasks in the same order. Held-out tasks
-are checked as the model was trained and as it would be served. One JSON line last; the model is in
-`OUT/NAME/run/model`.
+`ours` leaves out nothing: the committed model is made so, and its twin by `twin`. Each starts from
+the same random weights and reads the same tasks in the same order. Held-out tasks are checked as
+the model was trained and as it would be served. Started again it goes on. One JSON line last; the
+model is in `OUT/NAME/run/model`, behind long tasks in `OUT/NAME/run-long/model`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +22,9 @@ from multiverse_trainer.recipe.checkpoints import latest
 from multiverse_trainer.recipe.run import run
 from multiverse_trainer.recipe.settings import load_settings
 from multiverse_trainer.tiny.heldout import HeldOut, load
-from multiverse_trainer.tiny.records import curriculum
+from multiverse_trainer.tiny.records import curriculum, lengthened
 from multiverse_trainer.tiny.start import write_start
-from multiverse_trainer.tiny.tasks import Family
+from multiverse_trainer.tiny.tasks import Family, Level
 
 HALF = (Family.EVAL, Family.TEST)
 
@@ -50,29 +53,46 @@ ABLATIONS = {
 }
 
 
-def train(name: str, work: Path, count: int, seed: int) -> Path:
-    """Trains or goes on; returns the finished model."""
-    ablation = ABLATIONS[name]
-    work.mkdir(parents=True, exist_ok=True)
-    start, data = work / "start", work / "tasks.jsonl"
-    if not data.is_file():
+def train(name: str, work: Path, count: int, seed: int, long_count: int = 0) -> Path:
+    """Trains or goes on; returns the finished model. `long_count`: records of the second stage."""
+    families = ABLATIONS[name].families
+    start = work / "start"
+    if not (start / "multiverse.json").is_file():  # written last
+        work.mkdir(parents=True, exist_ok=True)
         write_start(start, seed)
-        lines = (json.dumps(r) + "\n" for r in curriculum(seed, count, ablation.families))
-        data.write_text("".join(lines), "utf-8")
+    model = _stage(name, "tiny", start, work / "run", curriculum(seed, count, families))
+    if long_count:
+        records = lengthened(seed, long_count, families)
+        model = _stage(name, "tiny-long", model, work / "run-long", records)
+    return model
+
+
+def _stage(
+    name: str, preset: str, start: Path, output: Path, records: Iterable[dict[str, Any]]
+) -> Path:
+    model = output / "model"
+    if model.is_dir():
+        return model
+    data = output.with_suffix(".jsonl")
+    if not data.is_file():
+        part = data.with_suffix(".part")
+        part.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+        part.rename(data)
     settings = load_settings(
-        preset="tiny", model=start, data=[data], output=work / "run", **ablation.settings
+        preset=preset, model=start, data=[data], output=output, **ABLATIONS[name].settings
     )
-    summary = run(settings, resume=latest(settings.output) is not None)
-    if not summary["finished"]:
+    if not run(settings, resume=latest(settings.output) is not None)["finished"]:
         sys.exit("stopped; start again to go on")
-    return Path(summary["model"])
+    return model
 
 
-def check(name: str, model: Path, count: int) -> dict[str, dict[str, float]]:
+def check(
+    name: str, model: Path, count: int, level: Level = Level.FULL
+) -> dict[str, dict[str, float]]:
     """Shares of held-out tasks without a wrong token, by layout; all families, seen or not."""
     made, vocabulary = load(model)
     return {
-        layout.value: HeldOut.draw(vocabulary, count, layout=layout).check(made)
+        layout.value: HeldOut.draw(vocabulary, count, layout=layout, level=level).check(made)
         for layout in ABLATIONS[name].checks
     }
 
@@ -82,18 +102,27 @@ def main() -> None:
     parser.add_argument("name", choices=list(ABLATIONS))
     parser.add_argument("--out", type=Path, default=Path("build/ablations"))
     parser.add_argument("--records", type=int, default=6000)
+    parser.add_argument(
+        "--long-records", type=int, default=0, help="long tasks behind them, in a second stage"
+    )
     parser.add_argument("--tasks", type=int, default=300, help="held-out tasks of a check")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--export", type=Path, help="directory that gets the finished model")
     options = parser.parse_args()
-    model = train(options.name, options.out / options.name, options.records, options.seed)
-    families = ABLATIONS[options.name].families
+    name, work, long = options.name, options.out / options.name, options.long_records
+    model = train(name, work, options.records, options.seed, long)
     result = {
-        "ablation": options.name,
+        "ablation": name,
         "records": options.records,
-        "trained_on": [family.value for family in families],
-        "fully_right": check(options.name, model, options.tasks),
+        "long_records": long,
+        "trained_on": [family.value for family in ABLATIONS[name].families],
+        "fully_right": check(name, model, options.tasks),
         "model": str(model),
     }
+    if long:
+        result["fully_right_long"] = check(name, model, options.tasks, Level.LONG)
+    if options.export:
+        shutil.copytree(model, options.export, dirs_exist_ok=True)
     print(json.dumps(result))
 
 

@@ -29,7 +29,7 @@ from multiverse_trainer.data.samples import SampleSet
 from multiverse_trainer.recipe.vocabulary import TrainingVocabulary
 from multiverse_trainer.tiny.records import record_of
 from multiverse_trainer.tiny.start import DIALECT
-from multiverse_trainer.tiny.tasks import Family, Task, draw_family, make_task
+from multiverse_trainer.tiny.tasks import Family, Level, Task, draw_family, make_task
 from multiverse_trainer.tiny.vocabulary import LONGEST_CONTEXT, SUFFIX
 
 SEED = 2_000_003  # no training has it
@@ -51,9 +51,10 @@ class HeldOut:
         seed: int = SEED,
         families: Sequence[Family] = tuple(Family),
         layout: Layout = Layout.SERVED,
+        level: Level = Level.FULL,
     ) -> HeldOut:
         rng = Random(seed)
-        tasks = tuple(make_task(rng, draw_family(rng, families)) for _ in range(count))
+        tasks = tuple(make_task(rng, draw_family(rng, families), level) for _ in range(count))
         renderer = Renderer(vocabulary.grammar, vocabulary.frame(SUFFIX, ""))
         samples = SampleSet(renderer, Rendering.PARALLEL, LONGEST_CONTEXT, layout)
         samples.read(
@@ -105,10 +106,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--families", nargs="+", type=Family, default=list(Family))
     parser.add_argument("--layout", type=Layout, default=Layout.SERVED)
+    parser.add_argument("--level", type=Level, default=Level.FULL, choices=list(Level))
     options = parser.parse_args()
     model, vocabulary = load(options.model)
     held_out = HeldOut.draw(
-        vocabulary, options.tasks, options.seed, options.families, options.layout
+        vocabulary,
+        options.tasks,
+        options.seed,
+        options.families,
+        options.layout,
+        options.level,
     )
     scores = held_out.check(model)
     print(json.dumps({"tasks": options.tasks, "fully_right": scores}))

@@ -16,6 +16,7 @@ from multiverse_shared.encode import TextTree
 from multiverse_trainer.tiny.tasks import Family, Level, Task, draw_family, make_task, sequential
 
 EASY_SHARE = 0.2  # of the records of a curriculum; about 15% of its tokens
+LONG_SHARE = 0.75  # of the records behind a curriculum
 
 
 def record_of(task: Task, name: str) -> dict[str, Any]:
@@ -63,6 +64,18 @@ def curriculum(
         level = _level(rng.random(), easy=number < EASY_SHARE * count)
         task = make_task(rng, draw_family(rng, families), level)
         yield record_of(task, f"tiny-{seed}-{number}")
+
+
+def lengthened(
+    seed: int, count: int, families: Sequence[Family] = tuple(Family)
+) -> Iterator[dict[str, Any]]:
+    """What follows a curriculum: long tasks, and some of those before so that they stay known."""
+    rng = Random(f"long-{seed}")
+    for number in range(count):
+        long = rng.random() < LONG_SHARE
+        level = Level.LONG if long else _level(rng.random(), easy=False)
+        task = make_task(rng, draw_family(rng, families), level)
+        yield record_of(task, f"tiny-{seed}-long-{number}")
 
 
 def _level(draw: float, *, easy: bool) -> Level:

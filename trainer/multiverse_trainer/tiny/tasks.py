@@ -33,6 +33,7 @@ class Level(StrEnum):
     SHORT = "short"  # short paths
     CONCLUSION = "conclusion"  # next to no work in the paths: all of it is in the conclusion
     FULL = "full"
+    LONG = "long"  # twice the work in each path
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +75,26 @@ COMBINE: dict[str, Callable[[int, int], int]] = {
     "max": max,
     "min": min,
 }
-EVAL_TERMS = {Level.EASY: (2, 3), Level.SHORT: (2, 3), Level.CONCLUSION: (1, 1), Level.FULL: (4, 5)}
+EVAL_TERMS = {
+    Level.EASY: (2, 3),
+    Level.SHORT: (2, 3),
+    Level.CONCLUSION: (1, 1),
+    Level.FULL: (4, 5),
+    Level.LONG: (6, 8),
+}
 NESTED_TERMS = {
     Level.EASY: (2, 2),
     Level.SHORT: (2, 2),
     Level.CONCLUSION: (1, 1),
     Level.FULL: (3, 4),
+    Level.LONG: (5, 7),
 }
 TEST_DIGITS = {
     Level.EASY: (2, 3),
     Level.SHORT: (2, 3),
     Level.CONCLUSION: (2, 2),
     Level.FULL: (5, 6),
+    Level.LONG: (8, 10),
 }
 
 

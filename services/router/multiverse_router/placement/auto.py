@@ -20,9 +20,15 @@ Paths that wait are asked for again whenever a branch on h ends, and after RETRY
 while they are most of the fork, since those that ran at home are loaded at w by the join: a join
 is where most of its paths are, and the request stays there. A move pays when load is less than
 what the last path would wait for at home, (turns - 1) x p x step_h(b + n) with turns = k / n
-rounded up. No move goes to a worker that has LOADING_MS of other prefixes to load, and none leaves
-a home whose steps take longer than the target: it is itself where forks go. Of the workers that
-could take a fork, that on which most branches run is asked first.
+rounded up, and when the fleet gains tokens by it: while the prefix loads, the branches at w stand
+still, and the paths bring the more the less of a step each branch costs,
+
+    tokens of the prefix that w lacks / prefill rate x b  <=  k x p x (step(b) - b x slope)
+
+with slope = (step(b + k) - step(b)) / k. Without this a fleet that is full loads prefixes instead
+of decoding. No move goes to a worker that has LOADING_MS of other prefixes to load, and none
+leaves a home whose steps take longer than the target: it is itself where forks go. Of the workers
+that could take a fork, that on which most branches run is asked first.
 
 So forks gather. Those that run many paths stand slow steps; a request of one path does not, and
 starts where steps are fast (below). Under load a fleet divides itself into some workers with many
@@ -52,16 +58,21 @@ path, so a worker with r requests has room for one more while
 
     r = 0  or  step(r + 1) <= FILLED x T
 
+It is refused, too, where of the first ASKED workers by score each has more than LATE of its
+requests behind their targets already, and two at least: it would join them, and make more late.
+Requests of a lower priority do not count.
+
 Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 4
 (other workers that are asked for a fork), kept 1 (branches), RETRY_S 0.5 s, LOADING_MS 800 ms,
-GATHERS 4 (workers), FILLED 0.92; SHARE, RESERVE_MS and MOST in `slack`. Targets are in milliseconds
-a token, in the mean over an answer.
+GATHERS 4 (workers), FILLED 0.92, ASKED 4 (workers); SHARE, RESERVE_MS, MOST and LATE 1/8 in
+`slack`. Targets are in milliseconds a token, in the mean over an answer.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import NamedTuple
 
 from multiverse_router.placement.least_load import load
@@ -75,7 +86,7 @@ from multiverse_router.placement.policy import (
 from multiverse_router.placement.prefix_affinity import LOAD_TOKENS
 from multiverse_router.placement.shortlist import Shortlist
 from multiverse_router.placement.siblings import Local
-from multiverse_router.placement.slack import MOST, paces_ms
+from multiverse_router.placement.slack import MOST, many_late, paces_ms
 from multiverse_router.placement.view import Fleet, WorkerView
 from multiverse_shared.errors import CapacityExceeded
 
@@ -83,6 +94,7 @@ RETRY_S = 0.5
 LOADING_MS = 800.0
 GATHERS = 4
 FILLED = 0.92
+ASKED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,15 @@ class AutoRoots(RootPolicy):
             full = worker.kv_total > 0 and worker.kv_free < root.tokens
             return full or worker.waiting > 0, ms, load(worker), worker.id
 
-        return min(found, key=score).id
+        if target is None:
+            return min(found, key=score).id
+        for worker in nsmallest(ASKED, found, key=score):
+            if not many_late(fleet.residents(worker.id), root.progress, now_s):
+                return worker.id
+        raise CapacityExceeded(
+            f"too many requests are slower than their targets already where one of {target:g} ms a "
+            "token could run; try again later"
+        )
 
 
 class AutoSiblings(SiblingPolicy):
@@ -193,7 +213,8 @@ class AutoSiblings(SiblingPolicy):
         offers: list[tuple[float, WorkerView]] = []
         for worker in self._shortlist.candidates(fleet, fork.coverage, keep=home.id):
             loading = worker.loading / per_ms
-            load_ms = loading + (fork.tokens - fork.coverage.get(worker.id, 0)) / per_ms
+            own_ms = (fork.tokens - fork.coverage.get(worker.id, 0)) / per_ms
+            load_ms = loading + own_ms
             if (
                 worker.id != home.id
                 and (gathers or worker.running + fork.paths <= home.running)
@@ -201,11 +222,20 @@ class AutoSiblings(SiblingPolicy):
                 and worker.kv_free >= fork.tokens + fork.paths * fork.path_tokens
                 and loading <= LOADING_MS
                 and load_ms < pays_ms
+                and own_ms * worker.running <= self._gained_ms(worker, fork)
                 and self._room(worker, fork, most) == fork.paths
             ):
                 offers.append((load_ms, worker))
         offers.sort(key=lambda offer: (-offer[1].running, offer[0], offer[1].id))
         return offers[: self._options.moves]
+
+    def _gained_ms(self, worker: WorkerView, fork: Fork) -> float:
+        """Branch-milliseconds that the paths add to what a worker does, by how it slows."""
+        steps, running, paths = worker.steps, worker.running, fork.paths
+        if not steps:
+            return math.inf
+        slope = (steps.ms(running + paths) - steps.ms(running)) / paths
+        return paths * fork.path_tokens * (steps.ms(running) - running * slope)
 
     def _stand(self, fleet: Fleet, worker: WorkerView, fork: Fork, now_s: float) -> _Stand:
         step = worker.steps.ms(worker.running)

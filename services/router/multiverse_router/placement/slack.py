@@ -28,6 +28,7 @@ from multiverse_router.placement.view import Progress
 GRACE_MS = 1000.0  # for the first token
 SHARE = 0.84
 RESERVE_MS = 1000.0
+LATE = 1 / 8  # of the requests on a worker: more of them behind is many
 MOST = 2.0  # targets: a fork is one path, and text between forks, for a part of the time
 
 
@@ -36,6 +37,20 @@ def slack_ms(progress: Progress, now_s: float) -> float:
     if progress.target_ms is None:
         return math.inf
     return progress.tokens * progress.target_ms + GRACE_MS - 1000 * (now_s - progress.began_s)
+
+
+def many_late(residents: Iterable[Progress], own: Progress | None, now_s: float) -> bool:
+    """Whether more than LATE of `residents`, and two at least, are behind their targets.
+
+    Those of lower priority than `own`, and those without a target, do not count.
+    """
+    least = own.priority if own else 0
+    slacks = [
+        slack_ms(one, now_s)
+        for one in residents
+        if one.target_ms is not None and one.priority >= least
+    ]
+    return sum(slack < 0 for slack in slacks) > max(1, LATE * len(slacks))
 
 
 def paces_ms(

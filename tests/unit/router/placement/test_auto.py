@@ -150,6 +150,18 @@ def test_nothing_moves_where_loading_would_slow_others_too_much() -> None:
     assert ask(workers, on, 4, tokens=600) == ("tight",) * 4  # 28 ms, and 3 ms
 
 
+def test_nothing_moves_where_loading_costs_the_fleet_more_than_the_paths_bring() -> None:
+    """4 paths of 100 tokens bring 400 x 18 ms, of which the prefix costs 10 branches 0.5 ms each."""
+    on = {"home": [stands(32.0)], "busy": [relaxed(60.0)]}
+    workers = [worker("home", 3), worker("busy", 10)]
+    own = Progress(NOW, target_ms=60.0)
+    assert ask(workers, on, 4, own, tokens=1430) == ("busy",) * 4
+    assert ask(workers, on, 4, own, tokens=1450)[-1] is None
+    assert ask(workers, on, 4, own, tokens=1450, coverage={"busy": 100}) == ("busy",) * 4
+    linear = [worker("home", 3), worker("busy", 10, steps=StepCurve(((1, 4.0), (11, 44.0))))]
+    assert ask(linear, on, 4, own, tokens=100)[-1] is None  # a branch more makes no step cheaper
+
+
 def test_nothing_moves_to_a_full_pool() -> None:
     workers = [worker("home", 3), worker("full", 0, kv_free=599)]
     assert ask(workers, {"home": [stands(32.0)]}, 5)[-1] is None  # 100 tokens, and 5 x 100
@@ -197,6 +209,25 @@ def test_a_request_whose_target_no_worker_can_keep_is_refused() -> None:
     assert AutoRoots().root(slow, Root(100, progress=target), NOW) == "a"
     paths = StillFleet([worker("a", 2, requests=2), worker("b", 9, requests=1)])
     assert AutoRoots().root(paths, Root(100, progress=target), NOW) == "b"
+
+
+def test_a_request_is_refused_where_many_are_late_already() -> None:
+    late = [Progress(NOW - 60.0, target_ms=30.0, running=1) for _ in range(2)]
+    fine = [Progress(NOW, target_ms=30.0, running=1) for _ in range(14)]
+    own = Root(100, progress=Progress(NOW, target_ms=30.0))
+
+    def at(*on: list[Progress]) -> StillFleet:
+        names = [f"w{n}" for n in range(len(on))]
+        return StillFleet([worker(name, 1) for name in names], dict(zip(names, on, strict=True)))
+
+    assert AutoRoots().root(at([*late, *fine]), own, NOW) == "w0"  # an eighth
+    with pytest.raises(CapacityExceeded, match="slower than their targets already"):
+        AutoRoots().root(at([*late, *fine[1:]]), own, NOW)
+    assert AutoRoots().root(at([*late, *fine[1:]], fine), own, NOW) == "w1"
+    assert AutoRoots().root(at(late[:1]), own, NOW) == "w0"  # one may have asked for too much
+    assert AutoRoots().root(at(late), Root(100), NOW) == "w0"  # no target, nothing to be late for
+    urgent = Root(100, progress=Progress(NOW, target_ms=30.0, priority=1))
+    assert AutoRoots().root(at(late), urgent, NOW) == "w0"
 
 
 def test_a_worker_that_has_measured_nothing_is_as_fast_as_another() -> None:

@@ -127,6 +127,17 @@ def test_families_can_be_chosen_or_held_out() -> None:
     assert others == {family.value for family in Family} - {"nested"}
 
 
+def test_a_level_can_be_chosen() -> None:
+    assert generated(50) == generated(50, level="full")
+    sizes = [
+        sum(len(question.prompt) for question in generated(50, level=level))
+        for level in ("short", "full", "long")
+    ]
+    assert sizes == sorted(sizes)
+    with pytest.raises(ValueError, match=r"'endless'.*full, long"):
+        generated(5, level="endless")
+
+
 @pytest.mark.parametrize(
     ("families", "but", "told"),
     [(["poem"], [], "poem"), ([], ["poem"], "poem"), (["eval"], ["eval"], "left")],
