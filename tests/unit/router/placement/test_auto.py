@@ -151,7 +151,7 @@ def test_nothing_moves_where_loading_would_slow_others_too_much() -> None:
 
 
 def test_nothing_moves_where_loading_costs_the_fleet_more_than_the_paths_bring() -> None:
-    """4 paths of 100 tokens bring 400 x 18 ms, of which the prefix costs 10 branches 0.5 ms each."""
+    """4 paths of 100 tokens bring 400 x 18 ms; a token of prefix costs 10 branches 0.5 ms each."""
     on = {"home": [stands(32.0)], "busy": [relaxed(60.0)]}
     workers = [worker("home", 3), worker("busy", 10)]
     own = Progress(NOW, target_ms=60.0)
