@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from multiverse_router.placement.auto import AutoRoots, AutoSiblings
+from multiverse_router.placement.auto import AutoOptions, AutoRoots, AutoSiblings
 from multiverse_router.placement.policy import Fork, Placement, Policy, SiblingPolicy
 from multiverse_router.placement.siblings import Local, Spread
 from multiverse_router.placement.slack import slack_ms
@@ -47,8 +47,12 @@ SIBLINGS: dict[str, Callable[[int], SiblingPolicy]] = {
 
 
 def policy(name: str, seed: int) -> Policy:
-    """All place requests alike, so that only what becomes of forks differs."""
-    return Policy(AutoRoots(seed), SIBLINGS[name](seed))
+    """All place requests alike, so that only what becomes of forks differs.
+
+    But only `auto` refuses because others are late: it makes the baselines worse.
+    """
+    roots = AutoRoots(seed, None if name == "auto" else AutoOptions(late=1.0))
+    return Policy(roots, SIBLINGS[name](seed))
 
 
 class Taper:

@@ -58,14 +58,15 @@ path, so a worker with r requests has room for one more while
 
     r = 0  or  step(r + 1) <= FILLED x T
 
-It is refused, too, where of the first ASKED workers by score each has more than LATE of its
+It is refused, too, where of the first ASKED workers by score each has more than `late` of its
 requests behind their targets already, and two at least: it would join them, and make more late.
 Requests of a lower priority do not count.
 
 Parameters: prefill_tokens_per_s 2000 (assumed: no worker reports it), answer_tokens 512, moves 4
-(other workers that are asked for a fork), kept 1 (branches), RETRY_S 0.5 s, LOADING_MS 800 ms,
-GATHERS 4 (workers), FILLED 0.92, ASKED 4 (workers); SHARE, RESERVE_MS, MOST and LATE 1/8 in
-`slack`. Targets are in milliseconds a token, in the mean over an answer.
+(other workers that are asked for a fork), kept 1 (branches), late 1/8 (of the requests with a
+target), RETRY_S 0.5 s, LOADING_MS 800 ms, GATHERS 4 (workers), FILLED 0.92, ASKED 4 (workers);
+SHARE, RESERVE_MS and MOST in `slack`. Targets are in milliseconds a token, in the mean over an
+answer.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ from multiverse_router.placement.policy import (
 from multiverse_router.placement.prefix_affinity import LOAD_TOKENS
 from multiverse_router.placement.shortlist import Shortlist
 from multiverse_router.placement.siblings import Local
-from multiverse_router.placement.slack import MOST, many_late, paces_ms
+from multiverse_router.placement.slack import MOST, late_share, paces_ms
 from multiverse_router.placement.view import Fleet, WorkerView
 from multiverse_shared.errors import CapacityExceeded
 
@@ -105,6 +106,7 @@ class AutoOptions:
     answer_tokens: float = 512.0  # for which it is slower, or slows others
     moves: int = 4
     kept: int = 1
+    late: float = 1 / 8  # 1: nobody is refused because others are late
 
 
 class AutoRoots(RootPolicy):
@@ -144,7 +146,8 @@ class AutoRoots(RootPolicy):
         if target is None:
             return min(found, key=score).id
         for worker in nsmallest(ASKED, found, key=score):
-            if not many_late(fleet.residents(worker.id), root.progress, now_s):
+            late = late_share(fleet.residents(worker.id), root.progress, now_s)
+            if late <= self._options.late:
                 return worker.id
         raise CapacityExceeded(
             f"too many requests are slower than their targets already where one of {target:g} ms a "

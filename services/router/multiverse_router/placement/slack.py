@@ -28,7 +28,6 @@ from multiverse_router.placement.view import Progress
 GRACE_MS = 1000.0  # for the first token
 SHARE = 0.84
 RESERVE_MS = 1000.0
-LATE = 1 / 8  # of the requests on a worker: more of them behind is many
 MOST = 2.0  # targets: a fork is one path, and text between forks, for a part of the time
 
 
@@ -39,8 +38,8 @@ def slack_ms(progress: Progress, now_s: float) -> float:
     return progress.tokens * progress.target_ms + GRACE_MS - 1000 * (now_s - progress.began_s)
 
 
-def many_late(residents: Iterable[Progress], own: Progress | None, now_s: float) -> bool:
-    """Whether more than LATE of `residents`, and two at least, are behind their targets.
+def late_share(residents: Iterable[Progress], own: Progress | None, now_s: float) -> float:
+    """How many of `residents` are behind their targets, 0 to 1; 0 if it is only one of them.
 
     Those of lower priority than `own`, and those without a target, do not count.
     """
@@ -50,7 +49,8 @@ def many_late(residents: Iterable[Progress], own: Progress | None, now_s: float)
         for one in residents
         if one.target_ms is not None and one.priority >= least
     ]
-    return sum(slack < 0 for slack in slacks) > max(1, LATE * len(slacks))
+    late = sum(slack < 0 for slack in slacks)
+    return late / len(slacks) if late > 1 else 0.0
 
 
 def paces_ms(
