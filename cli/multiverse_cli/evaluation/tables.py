@@ -97,7 +97,7 @@ def figures(
     ),
 ) -> None:
     """Budget control (7), time per token by parallelism (8a), speed-up by batch (8b)."""
-    budgets = budgets or [40, 60, 80, 100, 120, 160, 200, 300]
+    budgets = budgets or [60, 80, 100, 120, 160, 200, 300, 400, 600]
     batches = batches or [1, 2, 4, 8, 16, 32]
     with evaluation(), ExitStack() as exits:
         served = {"model": told_of(model), "twin": told_of(twin)}
