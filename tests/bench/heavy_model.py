@@ -7,6 +7,7 @@ a second branch then costs little.
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 from pathlib import Path
@@ -37,3 +38,16 @@ def write_heavy(model: Path, target: Path, units: int) -> None:
     save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
     config["intermediate_size"] = units
     (target / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="model directory")
+    parser.add_argument("--out", type=Path, required=True, help="directory to write")
+    parser.add_argument("--units", type=int, default=8192, help="of each MLP")
+    options = parser.parse_args()
+    write_heavy(options.model, options.out, options.units)
+
+
+if __name__ == "__main__":
+    main()
