@@ -229,9 +229,9 @@ def main() -> int:
         "--at-once", type=int, default=8, help="requests a worker, for the capacity"
     )
     parser.add_argument("--probe", type=float, default=15.0, help="seconds that takes")
-    parser.add_argument("--load", type=float, default=0.9, help="of the capacity")
-    parser.add_argument("--target", type=float, default=4.0, help="times a token of one alone")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of traffic, each policy")
+    parser.add_argument("--load", type=float, default=1.0, help="of the capacity")
+    parser.add_argument("--target", type=float, default=6.0, help="times a token of one alone")
+    parser.add_argument("--seconds", type=float, default=40.0, help="of traffic, each policy")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
