@@ -37,7 +37,10 @@ forks are the larger part, one that would have to wait goes on, and fewer than h
 pay. While there is room for all, rules 1 and 2 hold and nobody does.
 
 Fewer than GATHERS workers are too few to divide: rules 3 and 4 are left out there, and a fork moves
-only to a worker that has no more branches than home then.
+only to a worker that has no more branches than home then. But not for a fork that would never have
+room beside another request, on whatever worker: it would wait, path by path, in any case,
+
+    step_h(k + 1 + c) > SHARE x its target
 
 A worker that has measured nothing yet is believed to have room, and to be as fast as another: it
 will have measured soon. Where none has, load counts as in `prefix_affinity`.
@@ -87,7 +90,7 @@ from multiverse_router.placement.policy import (
 from multiverse_router.placement.prefix_affinity import LOAD_TOKENS
 from multiverse_router.placement.shortlist import Shortlist
 from multiverse_router.placement.siblings import Local
-from multiverse_router.placement.slack import MOST, late_share, paces_ms
+from multiverse_router.placement.slack import MOST, SHARE, late_share, paces_ms
 from multiverse_router.placement.view import Fleet, WorkerView
 from multiverse_shared.errors import CapacityExceeded
 
@@ -186,7 +189,7 @@ class AutoSiblings(SiblingPolicy):
         now_s: float,
     ) -> str | None:
         """The worker that takes all paths, when home has room for `now` of them; None: nobody."""
-        gathers = len(fleet.workers) >= GATHERS  # rules 3 and 4
+        gathers = self._gathers(fleet, home, fork)  # rules 3 and 4
         half: str | None = None  # the first one where more than half stand it
         for load_ms, worker in self._offers(fleet, home, fork, now):
             stand, load = self._stand(fleet, worker, fork, now_s), load_ms / fork.path_tokens
@@ -212,7 +215,7 @@ class AutoSiblings(SiblingPolicy):
         turns = math.ceil(fork.paths / max(1, now))
         pays_ms = (turns - 1) * fork.path_tokens * step
         most = math.inf if target is None else MOST * target
-        gathers = len(fleet.workers) >= GATHERS
+        gathers = self._gathers(fleet, home, fork)
         offers: list[tuple[float, WorkerView]] = []
         for worker in self._shortlist.candidates(fleet, fork.coverage, keep=home.id):
             loading = worker.loading / per_ms
@@ -231,6 +234,14 @@ class AutoSiblings(SiblingPolicy):
                 offers.append((load_ms, worker))
         offers.sort(key=lambda offer: (-offer[1].running, offer[0], offer[1].id))
         return offers[: self._options.moves]
+
+    def _gathers(self, fleet: Fleet, home: WorkerView, fork: Fork) -> bool:
+        """Whether a fleet divides for a fork: it is large enough, or waiting would be for nothing."""
+        target = fork.progress.target_ms
+        if len(fleet.workers) >= GATHERS:
+            return True
+        beside = fork.paths + 1 + self._options.kept
+        return target is not None and home.steps.ms(beside) > SHARE * target
 
     def _gained_ms(self, worker: WorkerView, fork: Fork) -> float:
         """Branch-milliseconds that the paths add to what a worker does, by how it slows."""

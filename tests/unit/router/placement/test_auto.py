@@ -130,6 +130,15 @@ def test_in_a_fleet_too_small_to_divide_forks_move_to_where_fewer_branches_run()
         assert (placed == ("idle",) * 5) is moves
 
 
+def test_a_small_fleet_divides_for_a_fork_that_has_no_room_beside_anyone() -> None:
+    on = {"home": [stands(25.0), relaxed(60.0), relaxed(60.0)]}
+    workers = [worker("home", 3)]
+    for target, placed in ((28.0 / SHARE, ("home", None, None)), (27.9 / SHARE, ("home",) * 3)):
+        # beside another request, and one to come, 3 paths take steps of 28 ms on any worker
+        own = Progress(NOW, target_ms=target)
+        assert ask(workers, on, 3, own, fleet=3) == placed
+
+
 def test_nothing_moves_where_loading_takes_longer_than_waiting() -> None:
     workers = [worker("home", 3), worker("idle", 0)]
     on = {"home": [stands(32.0)]}  # three of four run; the last one waits for 100 steps of 30 ms
