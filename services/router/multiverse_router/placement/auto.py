@@ -236,7 +236,7 @@ class AutoSiblings(SiblingPolicy):
         return offers[: self._options.moves]
 
     def _gathers(self, fleet: Fleet, home: WorkerView, fork: Fork) -> bool:
-        """Whether a fleet divides for a fork: it is large enough, or waiting would be for nothing."""
+        """Whether a fleet divides: it is large enough, or waiting would be for nothing."""
         target = fork.progress.target_ms
         if len(fleet.workers) >= GATHERS:
             return True
