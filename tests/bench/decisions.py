@@ -56,7 +56,8 @@ async def main() -> None:
         )
         worker.link.load_at = now + 1e6
         for _ in range(rng.randint(10, 14)):
-            session = Session(Progress(now, TARGET_MS, running=1))
+            # Far enough ahead not to be late before the last decision.
+            session = Session(Progress(now, TARGET_MS, tokens=2000, running=1))
             for _ in range(rng.choice((1, 1, 1, 5))):
                 session.start(worker, pb.Start(branch=new_branch()), PROMPT_TOKENS)
     prompts = [

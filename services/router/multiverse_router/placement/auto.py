@@ -146,16 +146,21 @@ class AutoRoots(RootPolicy):
             full = worker.kv_total > 0 and worker.kv_free < root.tokens
             return full or worker.waiting > 0, ms, load(worker), worker.id
 
-        if target is None:
-            return min(found, key=score).id
-        for worker in nsmallest(ASKED, found, key=score):
-            late = late_share(fleet.residents(worker.id), root.progress, now_s)
-            if late <= self._options.late:
+        best = min(found, key=score)
+        if target is None or self._keeps(fleet, best, root, now_s):
+            return best.id
+        for worker in nsmallest(ASKED, found, key=score)[1:]:
+            if self._keeps(fleet, worker, root, now_s):
                 return worker.id
         raise CapacityExceeded(
             f"too many requests are slower than their targets already where one of {target:g} ms a "
             "token could run; try again later"
         )
+
+    def _keeps(self, fleet: Fleet, worker: WorkerView, root: Root, now_s: float) -> bool:
+        """Whether few enough requests on a worker are behind their targets."""
+        residents = fleet.residents(worker.id)
+        return late_share(residents, root.progress, now_s) <= self._options.late
 
 
 class AutoSiblings(SiblingPolicy):

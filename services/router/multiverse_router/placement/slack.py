@@ -44,13 +44,12 @@ def late_share(residents: Iterable[Progress], own: Progress | None, now_s: float
     Those of lower priority than `own`, and those without a target, do not count.
     """
     least = own.priority if own else 0
-    slacks = [
-        slack_ms(one, now_s)
-        for one in residents
-        if one.target_ms is not None and one.priority >= least
-    ]
-    late = sum(slack < 0 for slack in slacks)
-    return late / len(slacks) if late > 1 else 0.0
+    late = counted = 0
+    for one in residents:
+        if one.target_ms is not None and one.priority >= least:
+            counted += 1
+            late += slack_ms(one, now_s) < 0
+    return late / counted if late > 1 else 0.0
 
 
 def paces_ms(
