@@ -47,17 +47,18 @@ class Observed:
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
     folder = tmp_path_factory.mktemp("prometheus")
-    worker_port, curator_worker_port, port = free_port(), free_port(), free_port()
+    worker_port, curator_worker_port = free_port(), free_port()
     database = f"sqlite:///{folder}/curator.db"
     with (
         Stack(MODEL, worker_settings={"metrics_port": str(worker_port)}) as stack,
         CuratorStack(database, metrics_port=curator_worker_port) as curator,
     ):
         ports = [stack.port, worker_port, curator.ports[0], curator_worker_port]
+        port = free_port()  # now that nothing else is going to take one
         process = prometheus(folder, port, [f"127.0.0.1:{one}" for one in ports])
         try:
             found = Observed(stack, curator, f"http://127.0.0.1:{port}")
-            eventually(lambda: is_ready(found.url), "a Prometheus that is ready", WITHIN_S)
+            eventually(lambda: is_ready(found, process), "a Prometheus that is ready", WITHIN_S)
             yield found
         finally:
             process.terminate()
@@ -87,9 +88,10 @@ def prometheus(folder: Path, port: int, targets: list[str]) -> subprocess.Popen[
         return subprocess.Popen(command, stdout=log, stderr=log)
 
 
-def is_ready(url: str) -> bool:
+def is_ready(found: Observed, process: subprocess.Popen[bytes]) -> bool:
+    assert process.poll() is None, "Prometheus has ended; its log is beside its data"
     try:
-        return httpx.get(f"{url}/-/ready").is_success
+        return httpx.get(f"{found.url}/-/ready").is_success
     except httpx.TransportError:
         return False
 
