@@ -96,7 +96,7 @@ GPU_PYTHON ?= $(SGLANG_BIN)/python
 CHART_ARGUMENTS ?=
 IMAGES ?= router curator
 
-.PHONY: help chart images lock-images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim bench-placement soak chaos pressure long-context train-tiny train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang bench-sglang-tier e2e-tier bench-fanout bench-tier-cap test-mooncake
+.PHONY: help chart images lock-images secrets settings settings-check setup setup-all demo serve test test-clients test-schema lint type proto proto-check check conformance eval-tiny table2 figures compare generalisation bench-leave bench-silence bench-sampling bench-language bench-forkjoin bench-sim bench-router bench-curate bench-curator curator-chaos bench-checks curate-demo loadtest sim bench-placement soak chaos pressure long-context train-tiny train-twin train-ablation train-vectors train-smollm2 bench-attention setup-sglang test-sglang gpu-check bench-sglang bench-sglang-tier e2e-tier bench-fanout bench-tier-cap test-mooncake
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -255,8 +255,11 @@ curate-demo: setup-all ## recorded and generated reasoning through all stages, w
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.curate_demo --generated $(GENERATED) --measured $(MEASURED) --seed $(SEED)
 
-train-tiny: setup-all ## train models/multiverse-tiny from random weights; goes on where it was stopped (ABLATION=ours|twin, RECORDS, LONG_RECORDS, TRAIN_SEED, WORK folder, MODEL)
-	@$(BIN)/python -m multiverse_trainer.tiny.ablation $(ABLATION) --records $(RECORDS) --long-records $(LONG_RECORDS) --seed $(TRAIN_SEED) --out $(WORK) --export $(MODEL) --tasks 500
+train-tiny: setup-all ## train models/multiverse-tiny from random weights; goes on where it was stopped (RECORDS, LONG_RECORDS, TRAIN_SEED, WORK folder, MODEL)
+	@$(BIN)/python -m multiverse_trainer.tiny.ablation ours --records $(RECORDS) --long-records $(LONG_RECORDS) --seed $(TRAIN_SEED) --out $(WORK) --export $(MODEL) --tasks 500
+
+train-twin: setup-all ## its sequential twin, from the same weights and tasks (RECORDS, LONG_RECORDS, TRAIN_SEED, WORK folder, TWIN)
+	@$(BIN)/python -m multiverse_trainer.tiny.ablation twin --records $(RECORDS) --long-records $(LONG_RECORDS) --seed $(TRAIN_SEED) --out $(WORK) --export $(TWIN) --tasks 500
 
 train-ablation: setup-all ## a small training that leaves one thing out, checked (ABLATION=ours|twin|no-restart|no-isolation|no-sequential|published|half|half-twin, RECORDS_ABLATION, TRAIN_SEED)
 	@$(BIN)/python -m multiverse_trainer.tiny.ablation $(ABLATION) --records $(RECORDS_ABLATION) --seed $(TRAIN_SEED)

@@ -40,6 +40,8 @@ def test_a_training_is_made_and_checked_on_every_family(
     due = {f"{f}/{r}" for f in ("eval", "test", "nested") for r in RENDERINGS} | set(RENDERINGS)
     assert all(set(scores) == due for scores in found.values())
     assert train(name, tmp_path, 24, 0) == model  # nothing is left to do
+    with pytest.raises(SystemExit, match="other records"):
+        train(name, tmp_path, 25, 0)
 
 
 def test_a_second_stage_goes_on_from_the_first_with_long_tasks(

@@ -70,14 +70,17 @@ def train(name: str, work: Path, count: int, seed: int, long_count: int = 0) -> 
 def _stage(
     name: str, preset: str, start: Path, output: Path, records: Iterable[dict[str, Any]]
 ) -> Path:
-    model = output / "model"
-    if model.is_dir():
-        return model
-    data = output.with_suffix(".jsonl")
+    """Trains on `records`, or goes on; SystemExit where another training has been."""
+    model, data = output / "model", output.with_suffix(".jsonl")
+    text = "".join(json.dumps(record) + "\n" for record in records)
     if not data.is_file():
         part = data.with_suffix(".part")
-        part.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+        part.write_text(text, "utf-8")
         part.rename(data)
+    elif data.read_text("utf-8") != text:
+        sys.exit(f"{data} has other records (their number, seed or families); use another --out")
+    if model.is_dir():
+        return model
     settings = load_settings(
         preset=preset, model=start, data=[data], output=output, **ABLATIONS[name].settings
     )
