@@ -19,7 +19,7 @@ keep the name of their join. Knows no engine.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from multiverse_shared.layout import block_end
@@ -52,6 +52,7 @@ class KeyChain:
     key: bytes
     start: int  # position of the first pending token
     pending: tuple[int, ...] = ()
+    _end: bytes = field(default=b"", init=False, compare=False, repr=False)  # once it was asked for
 
     @classmethod
     def root(cls, namespace: str, salt: bytes = b"") -> KeyChain:
@@ -68,7 +69,10 @@ class KeyChain:
         """The key of exactly what was read so far."""
         if not self.pending:
             return self.key
-        return _digest(b"text", self.key, _position(self.start), array("I", self.pending).tobytes())
+        if not self._end:
+            ids = array("I", self.pending).tobytes()
+            object.__setattr__(self, "_end", _digest(b"text", self.key, _position(self.start), ids))
+        return self._end
 
     def take(self, ids: tuple[int, ...]) -> KeyChain:
         """The chain after at most one chunk's worth of `ids` more (so that it ends a chunk)."""

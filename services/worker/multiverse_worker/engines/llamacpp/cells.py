@@ -39,6 +39,8 @@ class CellLedger:
     def __init__(self, cells: int) -> None:
         self.total = cells
         self._holders = np.zeros((len(Use), cells), np.int32)  # sequences per use and cell
+        self._entry = np.full(cells, len(Use), np.int8)  # of a census that each cell counts for
+        self._marks = np.zeros(cells, np.bool_)  # all false between two calls
         self._free = list(range(cells - 1, -1, -1))
         self._cells: dict[int, array[int]] = {}
         self._positions: dict[int, array[int]] = {}
@@ -65,7 +67,9 @@ class CellLedger:
         """`count` computed tokens at positions from `start` on. Check `free` first."""
         use = self._uses[sequence]
         taken = [self._free.pop() for _ in range(count)]
-        self._holders[use, taken] += 1
+        for cell in taken:  # mostly one: a decoded token
+            self._holders[use, cell] = 1
+            self._entry[cell] = use
         self._cells[sequence].extend(taken)
         self._positions[sequence].extend(range(start, start + count))
         self._counts[use] += count
@@ -78,15 +82,17 @@ class CellLedger:
         chosen = (positions >= start) & (positions < stop)
         picked = cells[chosen]
         picked_positions = positions[chosen]
-        self._hold(picked, self._uses[target], 1)
+        self._holders[self._uses[target], picked] += 1
+        self._recount(picked)
         self._cells[target].frombytes(picked.tobytes())
         self._positions[target].frombytes(picked_positions.tobytes())
 
     def use(self, sequence: int, use: Use) -> None:
         """From now on `sequence` is held for something else."""
         cells = np.frombuffer(self._cells[sequence], np.int32)
-        self._hold(cells, use, 1)
-        self._hold(cells, self._uses[sequence], -1)
+        self._holders[use, cells] += 1
+        self._holders[self._uses[sequence], cells] -= 1
+        self._recount(cells)
         self._uses[sequence] = use
 
     def use_of(self, sequence: int) -> Use:
@@ -94,7 +100,11 @@ class CellLedger:
 
     def share(self, one: int, other: int, start: int, stop: int) -> bool:
         """Whether two sequences hold a common cell at positions [start, stop)."""
-        return bool(np.isin(self._at(one, start, stop), self._at(other, start, stop)).any())
+        cells = self._at(one, start, stop)
+        self._marks[cells] = True
+        shared = bool(self._marks[self._at(other, start, stop)].any())
+        self._marks[cells] = False
+        return shared
 
     def _at(self, sequence: int, start: int, stop: int) -> Cells:
         positions = np.frombuffer(self._positions[sequence], np.int32)
@@ -105,19 +115,24 @@ class CellLedger:
         """Forget a sequence; cells that nobody else holds are free again."""
         cells = np.frombuffer(self._cells.pop(sequence), np.int32)
         del self._positions[sequence]
-        self._hold(cells, self._uses.pop(sequence), -1)
-        self._free.extend(cells[self._holders[:, cells].sum(axis=0) == 0].tolist())
+        self._holders[self._uses.pop(sequence), cells] -= 1
+        entries = self._recount(cells)
+        self._free.extend(cells[entries == len(Use)].tolist())
 
-    def _hold(self, cells: Cells, use: Use, change: int) -> None:
-        before = self._classes(cells)
-        self._holders[use, cells] += change
-        self._counts += self._classes(cells) - before
+    def _recount(self, cells: Cells) -> NDArray[np.int8]:
+        """Count these cells, whose holders have changed, anew; the entries they count for now."""
+        size = len(Use) + 1
+        self._counts -= np.bincount(self._entry[cells], minlength=size)
+        entries = self._entries(cells)
+        self._entry[cells] = entries
+        self._counts += np.bincount(entries, minlength=size)
+        return entries
 
-    def _classes(self, cells: Cells) -> NDArray[np.int64]:
-        """How many of these cells count for each entry of a census."""
-        held = self._holders[:, cells] > 0
-        first = np.where(held.any(axis=0), held.argmax(axis=0), len(Use))
-        return np.bincount(first, minlength=len(Use) + 1)
+    def _entries(self, cells: Cells) -> NDArray[np.int8]:
+        """The entry of a census that each of these cells counts for, by its holders."""
+        running, leased, idle = self._holders[:, cells] > 0
+        entries = np.where(running, 0, np.where(leased, 1, np.where(idle, 2, 3)))
+        return entries.astype(np.int8)
 
     def check(self) -> None:
         """Assert that the books add up."""
@@ -126,7 +141,10 @@ class CellLedger:
             np.add.at(held[self._uses[sequence]], np.frombuffer(cells, np.int32), 1)
         assert (held == self._holders).all(), "holders are miscounted"
         assert sum(self.census) == self.total, "free + running + leased + idle != pool"
-        counted = Census(*map(int, self._classes(np.arange(self.total, dtype=np.int32))))
+        entries = self._entries(np.arange(self.total, dtype=np.int32))
+        assert (entries == self._entry).all(), "a cell counts for what does not hold it"
+        counted = Census(*map(int, np.bincount(entries, minlength=len(Census._fields))))
         assert counted == self.census, f"the census says {self.census}, there are {counted}"
+        assert not self._marks.any(), "a mark was left behind"
         assert len(self._free) == self.census.free, "free cells are miscounted"
         assert len(set(self._free)) == len(self._free), "a cell is free twice"
