@@ -1,6 +1,7 @@
 """`auto` against eager and serial forks on real processes: workers, a router, mixed traffic.
 
-Requests come at random (Poisson), the same ones for each policy: half fork into 4 to 8 paths (of
+Requests come at random (Poisson), the same ones for each policy, which take turns for some rounds,
+so that what else the machine does falls on all of them: half fork into 4 to 8 paths (of
 llama.cpp 4 to 6), half do not fork. Workers of llama.cpp run the model with weights that change
 nothing (`--units`), so that a step takes as long as one of a larger model, and a second branch
 costs as little. With `--engine sim` requests are those of the fork-heavy mix of `make sim`, and
@@ -19,6 +20,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -184,32 +186,48 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         async with router(folder, workers, "local") as client:
             alone = await alone_ms(client)
             at_once = options.at_once * len(workers)
-            most = await capacity(client, at_once, options.probe, 1, options.engine)
-        target = options.target * alone
-        asked = traffic(options.load * most, options.seconds, options.seed, options.engine)
-        found: dict[str, list[Answered]] = {}
-        for policy, siblings in POLICIES.items():
-            async with router(folder, workers, siblings) as client:
-                found[policy] = await offered(client, asked, policy, target)
+            rate = options.rate or options.load * await capacity(
+                client, at_once, options.probe, 1, options.engine
+            )
+        target = options.token_ms or options.target * alone
+        found: dict[str, list[list[Answered]]] = {name: [] for name in POLICIES}
+        for number in range(options.rounds):
+            asked = traffic(rate, options.seconds, options.seed + number, options.engine)
+            for policy in _turns(number):
+                async with router(folder, workers, POLICIES[policy]) as client:
+                    found[policy].append(await offered(client, asked, policy, target))
     finally:
         for worker in workers:
             worker.stop()
-    good = {name: sum(one.good(target) for one in all) for name, all in found.items()}
+    every = {name: list(chain(*rounds)) for name, rounds in found.items()}
+    requests = len(every["auto"])
+    good = {name: sum(one.good(target) for one in all) for name, all in every.items()}
     return {
         "workers": options.workers,
         "engine": options.engine,
         "units": options.units if options.engine == "llamacpp" else 0,
-        "requests": len(asked),
-        "answers_per_s": round(options.load * most, 2),
+        "requests": requests,
+        "answers_per_s": round(rate, 2),
         "alone_ms": round(alone, 2),
         "token_ms": round(target, 2),
-        "good": {name: round(count / len(asked), 4) for name, count in good.items()},
-        "refused": {name: sum(not one.tokens for one in all) for name, all in found.items()},
-        "latency_s": {name: _spread(all) for name, all in found.items()},
+        "good": {name: round(count / requests, 4) for name, count in good.items()},
+        "good_by_round": {
+            name: [sum(one.good(target) for one in all) for all in rounds]
+            for name, rounds in found.items()
+        },
+        "refused": {name: sum(not one.tokens for one in all) for name, all in every.items()},
+        "latency_s": {name: _spread(all) for name, all in every.items()},
         "goodput_ratio_eager": round(good["auto"] / max(1, good["eager"]), 3),
         "goodput_ratio_serial": round(good["auto"] / max(1, good["serial"]), 3),
         "seed": options.seed,
     }
+
+
+def _turns(number: int) -> list[str]:
+    """The policies in the order of a round: each comes first, second and last equally often."""
+    names = list(POLICIES)
+    first = number % len(names)
+    return names[first:] + names[:first]
 
 
 def _spread(answers: list[Answered]) -> dict[str, float]:
@@ -230,9 +248,18 @@ def main() -> int:
     )
     parser.add_argument("--probe", type=float, default=15.0, help="seconds that takes")
     parser.add_argument("--load", type=float, default=1.0, help="of the capacity")
+    parser.add_argument(
+        "--rate", type=float, default=0.0, help="requests a second in place of a load: to compare"
+    )
+    parser.add_argument(
+        "--token-ms", type=float, default=0.0, help="milliseconds a token in place of a target"
+    )
     parser.add_argument("--target", type=float, default=6.0, help="times a token of one alone")
-    parser.add_argument("--seconds", type=float, default=40.0, help="of traffic, each policy")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3, help="of all policies in turn")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of traffic, each policy")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the first round; the next has the next"
+    )
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         result = asyncio.run(measure(options, Path(folder)))

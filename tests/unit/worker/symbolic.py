@@ -55,6 +55,7 @@ class SymbolicLibrary:
 
     vocab_size = VOCAB
     trained_context = 4096
+    cells_passed_by = 1 << 20  # no bound on idle cells
 
     def __init__(self, options: LibraryOptions) -> None:
         self._size = options.kv_cells

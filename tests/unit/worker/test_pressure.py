@@ -12,7 +12,12 @@ from multiverse_shared.tree import Block, Context
 from multiverse_worker.contract import FinishReason, Ids, Sampling
 from tests.unit.worker.answers import answers
 from tests.unit.worker.client import Client, assert_nothing_held, text
-from tests.unit.worker.symbolic import expected_greedy, library_of, symbolic_engine
+from tests.unit.worker.symbolic import (
+    SymbolicLibrary,
+    expected_greedy,
+    library_of,
+    symbolic_engine,
+)
 
 GREEDY = Sampling()
 LONG_PROMPT = text(*range(1, 31))
@@ -227,6 +232,18 @@ def test_idle_contexts_keep_to_a_quarter_of_the_pool() -> None:
             client.release(client.run(text(*[token] * 30)).finish.lease)
             assert 256 - engine.cache.ledger.free <= 64
         assert engine.cache.ledger.free < 256
+
+
+@pytest.mark.parametrize(("passed_by", "most"), [(10, 512), (1500, 1500), (9000, 2048)])
+def test_a_small_model_keeps_fewer_idle_contexts(
+    monkeypatch: pytest.MonkeyPatch, passed_by: int, most: int
+) -> None:
+    monkeypatch.setattr(SymbolicLibrary, "cells_passed_by", passed_by)
+    with symbolic_engine(kv_cells=8192) as engine:
+        client = Client(engine)
+        for token in range(40):
+            client.release(client.run(text(*[token] * 60)).finish.lease)
+        assert most - 60 < engine.load().kv_cells_idle <= most
 
 
 def test_idle_contexts_keep_to_their_cap_after_a_join_too() -> None:

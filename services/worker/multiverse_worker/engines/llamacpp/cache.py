@@ -17,7 +17,10 @@ from multiverse_worker.engines.llamacpp.index import Hit, Holding, KeyIndex
 from multiverse_worker.engines.llamacpp.library import Library
 from multiverse_worker.tier.pieces import Piece
 
-IDLE_SHARE = 4  # idle cells may be 1 in so many: every query scans all used cells
+# Every query scans all used cells, so idle ones may be 1 in so many of the pool, and no more than
+# the model passes by easily; but always enough for a conversation.
+IDLE_SHARE = 4
+IDLE_LEAST = 512
 
 
 class NoRoomError(Exception):
@@ -32,7 +35,7 @@ class KvCache:
         self.ledger = CellLedger(cells)
         self.sequences = sequences
         self._namespace = namespace
-        self.idle_cap = cells // IDLE_SHARE
+        self.idle_cap = min(cells // IDLE_SHARE, max(IDLE_LEAST, library.cells_passed_by))
         self.evictions = 0
         self._free_sequences = list(range(sequences - 1, -1, -1))
         self._holdings: dict[int, Holding] = {}
