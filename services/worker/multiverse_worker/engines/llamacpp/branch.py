@@ -99,12 +99,16 @@ class Branch:
         if self.ending is None and isinstance(last, Text) and self.start.max_tokens > 0:
             self.head = Feed(holding, last.ids[-1:], count(now) - 1, draws=True)
             now = normalise((*now[:-1], Text(last.ids[:-1])))
-        self.feeds = load(cache, orders, holding, now, self.loaded, shared=self.fork)
+        head = self.head.ids if self.head else ()
+        self.feeds = load(cache, orders, holding, now, self.loaded, shared=self.fork, head=head)
 
     def loaded_all(self) -> None:
-        """The context is resident: go on with its last token, or end."""
+        """The context is resident."""
         self.feeds = None
         self.to_load = 0
+
+    def begin(self) -> None:
+        """Go on with the last token of the context, which stands alone, or end."""
         if self.head:
             self.feed, self.head = self.head, None
         elif self.ending is None:
@@ -112,6 +116,7 @@ class Branch:
 
     def draw(self, row: Logits) -> Update:
         """Sample the next token from `row` and decide what to compute next."""
+        self.head = None  # it was computed, with the end of the context or by itself
         script, index = self.start.script, len(self.sampled)
         token = script[index] if index < len(script) else self.sampler.next(row, self.sampled)
         logprobs, top = report(row, token, self.start.sampling)

@@ -205,10 +205,8 @@ class LlamaCppEngine(Engine):
             try:
                 step = next(branch.feeds)
             except StopIteration:
-                self._endings.consume(branch)
-                self._meter.reused += branch.loaded.reused
-                branch.loaded_all()
-                self._shipping.loaded(branch)
+                self._loaded(branch)
+                branch.begin()
                 continue
             if isinstance(step, Feed):
                 branch.feed = step
@@ -218,6 +216,13 @@ class LlamaCppEngine(Engine):
                 self._endings.wait(branch)
                 return False
         return True
+
+    def _loaded(self, branch: Branch) -> None:
+        """All of its context is resident."""
+        self._endings.consume(branch)
+        self._meter.reused += branch.loaded.reused
+        branch.loaded_all()
+        self._shipping.loaded(branch)
 
     def _compute(self, batch: Batch) -> None:
         ids: list[int] = []
@@ -265,6 +270,9 @@ class LlamaCppEngine(Engine):
             return
         branch.feed = None
         if feed.draws:
+            if branch.feeds is not None:
+                branch.feeds.close()
+                self._loaded(branch)
             self._endings.updates.append(branch.draw(rows[-1]))
 
     def _no_slot(self, oldest: Branch) -> None:

@@ -60,13 +60,15 @@ def load(
     outer: tuple[Holding, ...] = (),
     shared: int | None = None,
     order: Order | None = None,
+    head: Ids = (),
 ) -> Feeds:
     """Feeds that bring `context` (normal form), which goes on from `holding`, into it.
 
     `linear` is the linear index of the first token of `context`; `outer` are the holdings
     that it will be joined into. What stands at position `shared` and behind it is computed
     though it may be resident: a join can't use cells that siblings share. `order` is what of
-    it is on its way from the tier.
+    it is on its way from the tier. `head` is the token behind `context`, from whose logits the next
+    one is drawn: it goes with the last feed if that ends with the context.
     """
     fresh = holding.chain == holding.root and not outer
     hit, item, offset = _found(cache, holding.root, context, shared) if fresh else (None, 0, 0)
@@ -82,7 +84,8 @@ def load(
             cut = order.cut.get(number, ()) if order else ()
             if isinstance(step, Text):
                 ids = step.ids[offset:]
-                yield from _text(holding, ids, loaded, linear, orders, order, cut)
+                behind = head if number == len(context) - 1 else ()
+                yield from _text(holding, ids, loaded, linear, orders, order, cut, behind)
                 linear += len(ids)
                 offset = 0
                 continue
@@ -119,6 +122,7 @@ def _text(
     orders: Orders,
     order: Order | None,
     cut: Sequence[Piece],
+    head: Ids,
 ) -> Feeds:
     """Bring a text behind `holding`: pieces that arrive as they are, the rest computed."""
     start, have = holding.chain.position, 0
@@ -144,7 +148,7 @@ def _text(
             orders.missed(order, piece, Cause.REFUSED)
             have = first
     if have < len(ids):
-        yield Feed(holding, ids[have:], linear + have)
+        yield Feed(holding, ids[have:] + head, linear + have, draws=bool(head))
 
 
 def _windows(

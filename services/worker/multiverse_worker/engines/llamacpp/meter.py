@@ -30,10 +30,14 @@ class Meter:
         """To be called before the branches of the batch go on."""
         self._only_decodes = all(branch.decoding and size == 1 for branch, size in batch)
         for branch, size in batch:
-            if branch.decoding:
-                self._decoded += size
-            else:
-                self._prefilled += size
+            feed = branch.feed
+            assert feed is not None
+            # The last token of a context counts as decoded: the first one is drawn behind it.
+            drawn = feed.draws and feed.done + size == len(feed.ids)
+            decoded = size if branch.decoding else int(drawn)
+            self._decoded += decoded
+            self._prefilled += size - decoded
+            if not branch.decoding:
                 branch.to_load = max(0, branch.to_load - size)
 
     def stepped(self, batch: Batch, begun: float) -> None:
