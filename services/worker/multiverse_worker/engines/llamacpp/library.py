@@ -145,7 +145,7 @@ class Library:
     def cells_passed_by(self) -> int:
         """Cells that every query may look at in vain for a quarter of its time; an estimate."""
         model = self._model
-        heads = llama_cpp.llama_model_n_head(model) * llama_cpp.llama_model_n_layer(model)
+        heads = int(llama_cpp.llama_model_n_head(model) * llama_cpp.llama_model_n_layer(model))
         return int(llama_cpp.llama_model_n_params(model)) // (heads * _WEIGHTS_A_LOOK)
 
     def last_position(self, sequence: int) -> int:
