@@ -29,5 +29,5 @@ def test_a_heavy_copy_says_what_the_model_says(tmp_path: Path) -> None:
 
 
 def test_a_copy_can_not_have_fewer_units(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="448 units already"):
+    with pytest.raises(ValueError, match="384 units already"):
         write_heavy(TINY, tmp_path / "light", 100)
