@@ -234,7 +234,7 @@ def test_idle_contexts_keep_to_a_quarter_of_the_pool() -> None:
         assert engine.cache.ledger.free < 256
 
 
-@pytest.mark.parametrize(("passed_by", "most"), [(10, 512), (1500, 1500), (9000, 2048)])
+@pytest.mark.parametrize(("passed_by", "most"), [(10, 1024), (1500, 1500), (9000, 2048)])
 def test_a_small_model_keeps_fewer_idle_contexts(
     monkeypatch: pytest.MonkeyPatch, passed_by: int, most: int
 ) -> None:

@@ -20,7 +20,7 @@ from multiverse_worker.tier.pieces import Piece
 # Every query scans all used cells, so idle ones may be 1 in so many of the pool, and no more than
 # the model passes by easily; but always enough for a conversation.
 IDLE_SHARE = 4
-IDLE_LEAST = 512
+IDLE_LEAST = 1024
 
 
 class NoRoomError(Exception):
