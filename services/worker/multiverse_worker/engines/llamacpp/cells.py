@@ -131,7 +131,8 @@ class CellLedger:
     def _entries(self, cells: Cells) -> NDArray[np.int8]:
         """The entry of a census that each of these cells counts for, by its holders."""
         running, leased, idle = self._holders[:, cells] > 0
-        entries = np.where(running, 0, np.where(leased, 1, np.where(idle, 2, 3)))
+        entries = np.where(idle, Use.IDLE, len(Use))
+        entries = np.where(running, Use.RUNNING, np.where(leased, Use.LEASED, entries))
         return entries.astype(np.int8)
 
     def check(self) -> None:
