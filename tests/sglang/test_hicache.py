@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from multiverse_shared.tree import Text
@@ -31,14 +32,13 @@ TOLERANCE = 1e-3
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("hicache") / "spoilt"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def running(spoilt: Path) -> Iterator[SglangEngine]:
-    """Closed at the very end: SGLang ends all engines of a process with the first."""
     from sglang.srt.entrypoints.engine import Engine
 
     from tests.conformance.engines import sglang as open_sglang
@@ -268,3 +268,21 @@ def test_plain_requests_of_sglang_are_right_beside_it(player: Player, oracle: Or
     crowd(player)
     assert_plain_is_right(oracle, first)
     assert_plain_is_right(oracle, plain(player, [*range(10, 40)]))
+
+
+def test_an_engine_that_is_closed_ends_no_process_of_another(
+    running: SglangEngine, engine: SglangEngine
+) -> None:
+    ended, others = processes(running), processes(engine)
+    running.close()
+    assert not any(process.is_running() for process in ended)
+    assert all(process.is_running() for process in others)
+    player = Player(engine)
+    assert player.run(prompt(), max_tokens=3).finish.error is None
+    player.settle()
+
+
+def processes(engine: SglangEngine) -> list[psutil.Process]:
+    """What an engine runs in."""
+    watchdog = engine.server.engine.tokenizer_manager._subprocess_watchdog
+    return [psutil.Process(process.pid) for process in watchdog._processes]

@@ -17,7 +17,7 @@ PLAIN = [*range(10, 40)]
 
 def plain(player: Player, prompt: list[int], tokens: int = 6) -> dict[str, Any]:
     """An ordinary request through SGLang's own front end."""
-    answer: dict[str, Any] = player.engine.server.generate(
+    answer: dict[str, Any] = player.engine.server.engine.generate(
         input_ids=prompt,
         sampling_params={"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True},
     )
@@ -99,6 +99,6 @@ def test_a_flush_of_sglangs_cache_ends_leases_and_leaves_exact_books(
     player: Player, oracle: Oracle
 ) -> None:
     before, block, leases = fork(player, "r")
-    player.engine.server.flush_cache()
+    player.engine.server.engine.flush_cache()
     joined = player.run(*before, block, text(62), request="r", max_tokens=4, consumes=leases)
     assert_greedy(oracle, (*before, block, text(62)), joined)

@@ -47,7 +47,9 @@ NO_PLUGIN = (
 
 
 class Server(Protocol):
-    """An SGLang engine: its processes end with `shutdown`."""
+    """An SGLang engine: its processes, and no others, end with `shutdown`."""
+
+    engine: Any  # SGLang's own
 
     def shutdown(self) -> None: ...
 

@@ -109,8 +109,25 @@ def _serve(options: SglangOptions) -> Server:
     if set_.get("device") == "cpu":
         variables["SGLANG_USE_CPU_ENGINE"] = "1"
     with _environment(variables):
-        server: Server = sglang.Engine(**set_)
-    return server
+        engine = sglang.Engine(**set_)
+    return _Server(engine)
+
+
+@dataclass(slots=True)
+class _Server:
+    """SGLang's own `shutdown` kills every child of the calling process: also other engines, whose
+    watchdogs then kill the process. This one ends what its engine has started, and no more."""
+
+    engine: Any
+
+    def shutdown(self) -> None:
+        from sglang.srt.utils import kill_process_tree
+
+        watchdog = self.engine.tokenizer_manager._subprocess_watchdog
+        watchdog.stop()
+        for process in watchdog._processes:
+            kill_process_tree(process.pid)
+            process.join()
 
 
 @contextmanager
