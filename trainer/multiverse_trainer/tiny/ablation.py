@@ -3,7 +3,8 @@
 `ours` leaves out nothing: the committed model is made so, and its twin by `twin`. Each starts from
 the same random weights and reads the same tasks in the same order. Held-out tasks are checked as
 the model was trained and as it would be served. Started again it goes on. One JSON line last; the
-model is in `OUT/NAME/run/model`, behind long tasks in `OUT/NAME/run-long/model`.
+model is in `OUT/NAME/run/model`, behind long tasks in `OUT/NAME/run-long/model`, behind wide ones in
+`OUT/NAME/run-wide/model`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from multiverse_trainer.recipe.checkpoints import latest
 from multiverse_trainer.recipe.run import run
 from multiverse_trainer.recipe.settings import load_settings
 from multiverse_trainer.tiny.heldout import HeldOut, load
-from multiverse_trainer.tiny.records import curriculum, lengthened
+from multiverse_trainer.tiny.records import curriculum, lengthened, widened
 from multiverse_trainer.tiny.start import write_start
 from multiverse_trainer.tiny.tasks import Family, Level
 
@@ -53,8 +54,11 @@ ABLATIONS = {
 }
 
 
-def train(name: str, work: Path, count: int, seed: int, long_count: int = 0) -> Path:
-    """Trains or goes on; returns the finished model. `long_count`: records of the second stage."""
+def train(
+    name: str, work: Path, count: int, seed: int, long_count: int = 0, wide_count: int = 0
+) -> Path:
+    """Trains or goes on; returns the finished model. The other counts are records of the second
+    and the third stage."""
     families = ABLATIONS[name].families
     start = work / "start"
     if not (start / "multiverse.json").is_file():  # written last
@@ -64,6 +68,9 @@ def train(name: str, work: Path, count: int, seed: int, long_count: int = 0) -> 
     if long_count:
         records = lengthened(seed, long_count, families)
         model = _stage(name, "tiny-long", model, work / "run-long", records)
+    if wide_count:
+        records = widened(seed, wide_count, families)
+        model = _stage(name, "tiny-long", model, work / "run-wide", records)
     return model
 
 
@@ -108,22 +115,29 @@ def main() -> None:
     parser.add_argument(
         "--long-records", type=int, default=0, help="long tasks behind them, in a second stage"
     )
+    parser.add_argument(
+        "--wide-records", type=int, default=0, help="wide tasks behind those, in a third stage"
+    )
     parser.add_argument("--tasks", type=int, default=300, help="held-out tasks of a check")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--export", type=Path, help="directory that gets the finished model")
     options = parser.parse_args()
-    name, work, long = options.name, options.out / options.name, options.long_records
-    model = train(name, work, options.records, options.seed, long)
+    name, work = options.name, options.out / options.name
+    long, wide = options.long_records, options.wide_records
+    model = train(name, work, options.records, options.seed, long, wide)
     result = {
         "ablation": name,
         "records": options.records,
         "long_records": long,
+        "wide_records": wide,
         "trained_on": [family.value for family in ABLATIONS[name].families],
         "fully_right": check(name, model, options.tasks),
         "model": str(model),
     }
     if long:
         result["fully_right_long"] = check(name, model, options.tasks, Level.LONG)
+    if wide:
+        result["fully_right_wide"] = check(name, model, options.tasks, Level.WIDE)
     if options.export:
         shutil.copytree(model, options.export, dirs_exist_ok=True)
     print(json.dumps(result))

@@ -17,6 +17,7 @@ from multiverse_trainer.tiny.tasks import Family, Level, Task, draw_family, make
 
 EASY_SHARE = 0.2  # of the records of a curriculum; about 15% of its tokens
 LONG_SHARE = 0.75  # of the records behind a curriculum
+WIDE_SHARE = 0.6  # of the records behind those; half of the others are long
 
 
 def record_of(task: Task, name: str) -> dict[str, Any]:
@@ -76,6 +77,23 @@ def lengthened(
         level = Level.LONG if long else _level(rng.random(), easy=False)
         task = make_task(rng, draw_family(rng, families), level)
         yield record_of(task, f"tiny-{seed}-long-{number}")
+
+
+def widened(
+    seed: int, count: int, families: Sequence[Family] = tuple(Family)
+) -> Iterator[dict[str, Any]]:
+    """What follows long tasks: wide ones, and some of those before so that they stay known."""
+    rng = Random(f"wide-{seed}")
+    for number in range(count):
+        draw = rng.random()
+        if draw < WIDE_SHARE:
+            level = Level.WIDE
+        elif draw < (1 + WIDE_SHARE) / 2:
+            level = Level.LONG
+        else:
+            level = _level(rng.random(), easy=False)
+        task = make_task(rng, draw_family(rng, families), level)
+        yield record_of(task, f"tiny-{seed}-wide-{number}")
 
 
 def _level(draw: float, *, easy: bool) -> Level:

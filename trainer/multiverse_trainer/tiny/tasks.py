@@ -34,6 +34,7 @@ class Level(StrEnum):
     CONCLUSION = "conclusion"  # next to no work in the paths: all of it is in the conclusion
     FULL = "full"
     LONG = "long"  # twice the work in each path
+    WIDE = "wide"  # long paths, and more of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Chain:
 LARGEST = 20  # no running value of a chain exceeds it
 FAMILY_WEIGHTS = {Family.EVAL: 4, Family.TEST: 3, Family.NESTED: 3}
 PATH_WEIGHTS = {2: 1, 3: 2, 4: 3, 5: 4, 6: 4}  # more paths, more parallelism
+WIDE_PATHS = (6, 8)
 DIVISORS = (3, 4, 7)
 COMBINE: dict[str, Callable[[int, int], int]] = {
     "sum": lambda left, right: left + right,
@@ -81,6 +83,7 @@ EVAL_TERMS = {
     Level.CONCLUSION: (1, 1),
     Level.FULL: (4, 5),
     Level.LONG: (6, 8),
+    Level.WIDE: (6, 8),
 }
 NESTED_TERMS = {
     Level.EASY: (2, 2),
@@ -88,13 +91,16 @@ NESTED_TERMS = {
     Level.CONCLUSION: (1, 1),
     Level.FULL: (3, 4),
     Level.LONG: (5, 7),
+    Level.WIDE: (5, 7),
 }
+NESTED_GROUPS = {Level.EASY: 2, Level.WIDE: 3}  # others: two or three
 TEST_DIGITS = {
     Level.EASY: (2, 3),
     Level.SHORT: (2, 3),
     Level.CONCLUSION: (2, 2),
     Level.FULL: (5, 6),
     Level.LONG: (8, 10),
+    Level.WIDE: (8, 10),
 }
 
 
@@ -157,7 +163,7 @@ def _make_test(rng: Random, level: Level) -> Task:
 
 def _make_nested(rng: Random, level: Level) -> Task:
     outer = rng.choice(list(COMBINE))
-    groups = ascii_uppercase[: 2 if level is Level.EASY else rng.randint(2, 3)]
+    groups = ascii_uppercase[: NESTED_GROUPS.get(level) or rng.randint(2, 3)]
     rest = ascii_lowercase
     prompt, paths, values = outer, list[TextTree](), list[int]()
     for group in groups:
@@ -189,6 +195,8 @@ def _task(family: Family, prompt: str, block: TextBlock, answer: str) -> Task:
 def _path_count(rng: Random, level: Level) -> int:
     if level is Level.EASY:
         return rng.randint(2, 3)
+    if level is Level.WIDE:
+        return rng.randint(*WIDE_PATHS)
     return rng.choices(list(PATH_WEIGHTS), list(PATH_WEIGHTS.values()))[0]
 
 
