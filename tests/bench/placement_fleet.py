@@ -6,8 +6,8 @@ llama.cpp 4 to 6), half do not fork. Workers of llama.cpp run the model with wei
 nothing (`--units`), so that a step takes as long as one of a larger model, and a second branch
 costs as little. With `--engine sim` requests are those of the fork-heavy mix of `make sim`, and
 workers do not share the machine's cores. One is good when its whole answer came within a second and
-its target for each of its tokens; refused ones are not. The rate is a share of what the fleet does
-with as many requests at once as it has places. One JSON line last.
+its target for each of its tokens; refused ones are not. Rates are shares (`--loads`) of what the
+fleet does with as many requests at once as it has places, all forks at once. One JSON line last.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ GRACE_S = 1.0
 START_S = 120.0
 ANSWER_S = 300.0
 SIM_CELLS = "68036"  # of a worker, as in `make sim`
+Rounds = dict[str, list[list["Answered"]]]  # by policy
 POLICIES = {"eager": "local", "serial": "local", "auto": "auto"}
 
 
@@ -186,30 +187,49 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         async with router(folder, workers, "local") as client:
             alone = await alone_ms(client)
             at_once = options.at_once * len(workers)
-            rate = options.rate or options.load * await capacity(
+            full = options.capacity or await capacity(
                 client, at_once, options.probe, 1, options.engine
             )
         target = options.token_ms or options.target * alone
-        found: dict[str, list[list[Answered]]] = {name: [] for name in POLICIES}
-        for number in range(options.rounds):
-            asked = traffic(rate, options.seconds, options.seed + number, options.engine)
-            for policy in _turns(number):
-                async with router(folder, workers, POLICIES[policy]) as client:
-                    found[policy].append(await offered(client, asked, policy, target))
+        loads = []
+        for load in options.loads:
+            found = await in_turn(options, folder, workers, load * full, target)
+            loads.append({"load": load, **summary(found, load * full, target)})
     finally:
         for worker in workers:
             worker.stop()
-    every = {name: list(chain(*rounds)) for name, rounds in found.items()}
-    requests = len(every["auto"])
-    good = {name: sum(one.good(target) for one in all) for name, all in every.items()}
     return {
         "workers": options.workers,
         "engine": options.engine,
         "units": options.units if options.engine == "llamacpp" else 0,
-        "requests": requests,
-        "answers_per_s": round(rate, 2),
+        "capacity": round(full, 2),
         "alone_ms": round(alone, 2),
         "token_ms": round(target, 2),
+        "seed": options.seed,
+        "loads": loads,
+    }
+
+
+async def in_turn(
+    options: argparse.Namespace, folder: Path, workers: list[Part], rate: float, target: float
+) -> Rounds:
+    """What each policy answers, by round."""
+    found: Rounds = {name: [] for name in POLICIES}
+    for number in range(options.rounds):
+        asked = traffic(rate, options.seconds, options.seed + number, options.engine)
+        for policy in _turns(number):
+            async with router(folder, workers, POLICIES[policy]) as client:
+                found[policy].append(await offered(client, asked, policy, target))
+    return found
+
+
+def summary(found: Rounds, rate: float, target: float) -> dict[str, Any]:
+    every = {name: list(chain(*rounds)) for name, rounds in found.items()}
+    requests = len(every["auto"])
+    good = {name: sum(one.good(target) for one in all) for name, all in every.items()}
+    return {
+        "requests": requests,
+        "answers_per_s": round(rate, 2),
         "good": {name: round(count / requests, 4) for name, count in good.items()},
         "good_by_round": {
             name: [sum(one.good(target) for one in all) for all in rounds]
@@ -219,7 +239,6 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "latency_s": {name: _spread(all) for name, all in every.items()},
         "goodput_ratio_eager": round(good["auto"] / max(1, good["eager"]), 3),
         "goodput_ratio_serial": round(good["auto"] / max(1, good["serial"]), 3),
-        "seed": options.seed,
     }
 
 
@@ -247,9 +266,11 @@ def main() -> int:
         "--at-once", type=int, default=8, help="requests a worker, for the capacity"
     )
     parser.add_argument("--probe", type=float, default=15.0, help="seconds that takes")
-    parser.add_argument("--load", type=float, default=1.0, help="of the capacity")
     parser.add_argument(
-        "--rate", type=float, default=0.0, help="requests a second in place of a load: to compare"
+        "--loads", type=float, nargs="+", default=[0.7, 0.85, 1.0], help="of the capacity"
+    )
+    parser.add_argument(
+        "--capacity", type=float, default=0.0, help="answers a second; 0: what the fleet does"
     )
     parser.add_argument(
         "--token-ms", type=float, default=0.0, help="milliseconds a token in place of a target"

@@ -16,14 +16,16 @@ POLICIES = {"eager", "serial", "auto"}
 def test_every_request_is_answered_or_refused_under_each_policy() -> None:
     command = [sys.executable, "-m", "tests.bench.placement_fleet", "--model", str(MODEL)]
     command += ["--units", "1024", "--workers", "2", "--at-once", "2", "--probe", "3"]
-    command += ["--rounds", "2", "--seconds", "3", "--load", "0.8", "--target", "5"]
+    command += ["--rounds", "2", "--seconds", "3", "--loads", "0.8", "--target", "5"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
     assert (found["engine"], found["units"], found["workers"]) == ("llamacpp", 1024, 2)
+    assert found["token_ms"] == pytest.approx(5 * found["alone_ms"], abs=0.05)
+    (found,) = found["loads"]
+    assert found["load"] == 0.8
     assert found["good"].keys() == found["refused"].keys() == found["latency_s"].keys() == POLICIES
     assert found["requests"] > 0
-    assert found["token_ms"] == pytest.approx(5 * found["alone_ms"], abs=0.05)
     for policy in POLICIES:
         assert 0 <= found["good"][policy] <= 1 - found["refused"][policy] / found["requests"] + 1e-4
         good = sum(found["good_by_round"][policy])

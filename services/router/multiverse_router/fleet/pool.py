@@ -86,7 +86,8 @@ class Pool:
         if not any(worker.available for worker in members.workers):
             raise WorkerUnavailable(self.fleet.reason)
         root = Root(prefix.tokens, self._coverage(prefix, members), progress)
-        worker = members.by_address[self.fleet.policy.root(_Snapshot(members), root, _now())]
+        now = _now()
+        worker = members.by_address[self.fleet.policy.root(_Snapshot(members, now), root, now)]
         self._sent(worker, prefix)
         return worker
 
@@ -109,7 +110,7 @@ class Pool:
             coverage |= {worker.address: prefix.tokens for worker in loaded}
             tokens, path_tokens = prefix.tokens, self.fleet.path_tokens
             fork = Fork(home.address, tokens, paths, progress, path_tokens, coverage)
-            placed = self.fleet.policy.fork(_Snapshot(members), fork, now)
+            placed = self.fleet.policy.fork(_Snapshot(members, now), fork, now)
         else:  # one goes on in any case
             least = 0 if progress.running or not self.holds(home) else 1
             placed = (*[home.address] * least, *[None] * (paths - least))
@@ -141,13 +142,13 @@ class Pool:
 class _Snapshot:
     """A `Fleet` to the policies, for one decision."""
 
-    def __init__(self, members: Members) -> None:
-        self._members = members
-        self.workers: Sequence[WorkerView] = _Views(members.workers)
+    def __init__(self, members: Members, now_s: float) -> None:
+        self._members, self._now_s = members, now_s
+        self.workers: Sequence[WorkerView] = _Views(members.workers, now_s)
 
     def worker(self, id: str) -> WorkerView | None:
         worker = self._members.by_address.get(id)
-        return None if worker is None else worker.view
+        return None if worker is None else worker.view(self._now_s)
 
     def residents(self, id: str) -> Collection[Progress]:
         found = self._members.by_address[id].link.subscribers
@@ -157,8 +158,8 @@ class _Snapshot:
 class _Views(Sequence[WorkerView]):
     """Made one by one: a policy looks at a few of many workers."""
 
-    def __init__(self, workers: Sequence[Worker]) -> None:
-        self._workers = workers
+    def __init__(self, workers: Sequence[Worker], now_s: float) -> None:
+        self._workers, self._now_s = workers, now_s
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -169,11 +170,11 @@ class _Views(Sequence[WorkerView]):
     def __getitem__(self, index: slice) -> Sequence[WorkerView]: ...
     def __getitem__(self, index: int | slice) -> WorkerView | Sequence[WorkerView]:
         if isinstance(index, slice):
-            return _Views(self._workers[index])
-        return self._workers[index].view
+            return _Views(self._workers[index], self._now_s)
+        return self._workers[index].view(self._now_s)
 
     def __iter__(self) -> Iterator[WorkerView]:
-        return (worker.view for worker in self._workers)
+        return (worker.view(self._now_s) for worker in self._workers)
 
 
 def _now() -> float:

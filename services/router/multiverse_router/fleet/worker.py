@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
@@ -81,8 +80,7 @@ class Worker(Account):
             self._lost = stream
             self.breaker.failed()
 
-    @property
-    def view(self) -> WorkerView:
+    def view(self, now_s: float) -> WorkerView:
         """As placement sees it: what is known here first, what it reported second.
 
         Made for every decision, so a report is read once.
@@ -91,7 +89,7 @@ class Worker(Account):
         if report is not self._report:
             self._report, self._reported = report, _reported(report)
         reported, running = self._reported, link.branches
-        fresh = report is not None and asyncio.get_running_loop().time() - link.load_at <= FRESH_S
+        fresh = report is not None and now_s - link.load_at <= FRESH_S
         return WorkerView(
             id=link.address,
             accepting=self.available,

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from multiverse_shared.keys import Checkpoint, content_keys, short_key
+from multiverse_shared.keys import content_keys, short_key
 from multiverse_shared.tree import Block, Context, Text, count
 
 MOST = 65_536  # pairs of key and worker, some 300 bytes each
@@ -21,16 +22,23 @@ ENOUGH = 64  # workers to choose from
 LOOKED_AT = 8192  # tokens of a context: what is behind them is not looked for
 
 
+class Place(NamedTuple):
+    """A place in a context up to which a worker may have it."""
+
+    digest: int  # short, of the key there
+    tokens: int  # before it
+
+
 @dataclass(frozen=True, slots=True)
 class Prefix:
     """A context as far as placement knows it."""
 
     tokens: int
-    keys: Mapping[str, Sequence[Checkpoint]] = field(default_factory=dict)
+    keys: Mapping[str, Sequence[Place]] = field(default_factory=dict)
     """Of its beginning, by namespace of caches; none where there is nothing to choose."""
 
 
-def prefix_keys(context: Context, namespace: str, salt: bytes = b"") -> list[Checkpoint]:
+def prefix_keys(context: Context, namespace: str, salt: bytes = b"") -> list[Place]:
     """The keys of the beginning of a context, as far as it is worth knowing.
 
     `salt` is that of the tenant: what was sent for another one is not found.
@@ -44,7 +52,8 @@ def prefix_keys(context: Context, namespace: str, salt: bytes = b"") -> list[Che
             item = replace(item, ids=item.ids[:left])
         beginning.append(item)
         left -= count((item,))
-    return content_keys(tuple(beginning), namespace, salt)
+    found = content_keys(tuple(beginning), namespace, salt)
+    return [Place(short_key(checkpoint.key), checkpoint.tokens) for checkpoint in found]
 
 
 class PrefixIndex:
@@ -59,24 +68,23 @@ class PrefixIndex:
         """Pairs of key and worker."""
         return self._pairs
 
-    def coverage(self, context: Sequence[Checkpoint]) -> dict[str, int]:
+    def coverage(self, context: Sequence[Place]) -> dict[str, int]:
         """By worker: how many tokens at the beginning of a context it has.
 
         Where more than ENOUGH have much of it, those that have less are left out.
         """
         found: dict[str, int] = {}
-        for checkpoint in reversed(context):
-            digest = short_key(checkpoint.key)
+        for digest, tokens in reversed(context):
             workers = self._workers.get(digest)
             if workers:
                 self._workers.move_to_end(digest)
                 if len(found) < ENOUGH:
-                    found = dict.fromkeys(workers, checkpoint.tokens) | found
+                    found = dict.fromkeys(workers, tokens) | found
         return found
 
-    def sent(self, worker: str, context: Sequence[Checkpoint]) -> None:
+    def sent(self, worker: str, context: Sequence[Place]) -> None:
         """A worker is given a context, and will have it in its cache."""
-        self.held(worker, (short_key(checkpoint.key) for checkpoint in context))
+        self.held(worker, [place.digest for place in context])
 
     def held(self, worker: str, digests: Iterable[int]) -> None:
         """A worker has come to hold these."""

@@ -3,13 +3,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiverse_router.placement.prefix_index import ENOUGH, PrefixIndex, prefix_keys
-from multiverse_shared.keys import Checkpoint, content_keys
+from multiverse_router.placement.prefix_index import ENOUGH, Place, PrefixIndex, prefix_keys
 from multiverse_shared.tree import Text
 
 
-def keys(*ids: int) -> list[Checkpoint]:
-    return content_keys((Text(ids),), "model")
+def keys(*ids: int) -> list[Place]:
+    return prefix_keys((Text(ids),), "model")
 
 
 COMMON = range(1000, 1200)
