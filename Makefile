@@ -22,7 +22,7 @@ ARMS ?= ours=$(ABLATIONS)/ours/run/model twin=$(ABLATIONS)/twin/run/model,parall
 COMPARE_TASKS ?= 1000
 HALF_TASKS ?= 1000
 TABLE_TASKS ?= 5000
-LEVEL ?= long
+LEVEL ?= wide
 TIMED ?= 200
 OUT ?= build/eval
 LEAVES ?= 100
@@ -61,6 +61,7 @@ TRAIN_SEED ?= 0
 ABLATION ?= ours
 RECORDS_ABLATION ?= 6000
 LONG_RECORDS ?= 12000
+WIDE_RECORDS ?= 5000
 WORK ?= build/tiny
 WORK_SMOLLM2 ?= build/smollm2-trained
 STEPS ?= 200
@@ -173,7 +174,7 @@ conformance: $(if $(filter sglang,$(ENGINE)),setup-sglang,setup-all) ## every lo
 eval-tiny: setup-all ## held-out tasks through the served API, with the suffix, without, path by path (MODEL, TASKS, CONCURRENCY, SEED, OUT)
 	@$(BIN)/multiverse eval run generated --model $(MODEL) --parallel auto --parallel off --parallel serial --tasks $(TASKS) --task-seed $(SEED) --concurrency $(CONCURRENCY) --out $(OUT)/tiny
 
-table2: setup-all ## the paper's table 2 in small: a model beside its sequential twin (MODEL, TWIN, TABLE_TASKS, LEVEL=full|long, TIMED, CONCURRENCY, SEED, OUT, EVAL_ARGS)
+table2: setup-all ## the paper's table 2 in small: a model beside its sequential twin (MODEL, TWIN, TABLE_TASKS, LEVEL=full|long|wide, TIMED, CONCURRENCY, SEED, OUT, EVAL_ARGS)
 	@$(BIN)/multiverse eval table2 --model $(MODEL) --twin $(TWIN) --tasks $(TABLE_TASKS) --level $(LEVEL) --timed $(TIMED) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/table2 $(EVAL_ARGS)
 
 figures: setup-all ## the paper's figures 7, 8a and 8b for a small model, JSON and PNG (MODEL, TWIN, LEVEL, SEED, OUT, EVAL_ARGS)
@@ -255,11 +256,11 @@ curate-demo: setup-all ## recorded and generated reasoning through all stages, w
 	@[ -d build/smollm2 ] || $(BIN)/python scripts/smollm2.py --out build/smollm2
 	@$(BIN)/python -m tests.bench.curate_demo --generated $(GENERATED) --measured $(MEASURED) --seed $(SEED)
 
-train-tiny: setup-all ## train models/multiverse-tiny from random weights; goes on where it was stopped (RECORDS, LONG_RECORDS, TRAIN_SEED, WORK folder, MODEL)
-	@$(BIN)/python -m multiverse_trainer.tiny.ablation ours --records $(RECORDS) --long-records $(LONG_RECORDS) --seed $(TRAIN_SEED) --out $(WORK) --export $(MODEL) --tasks 500
+train-tiny: setup-all ## train models/multiverse-tiny from random weights; goes on where it was stopped (RECORDS, LONG_RECORDS, WIDE_RECORDS, TRAIN_SEED, WORK folder, MODEL)
+	@$(BIN)/python -m multiverse_trainer.tiny.ablation ours --records $(RECORDS) --long-records $(LONG_RECORDS) --wide-records $(WIDE_RECORDS) --seed $(TRAIN_SEED) --out $(WORK) --export $(MODEL) --tasks 500
 
-train-twin: setup-all ## its sequential twin, from the same weights and tasks (RECORDS, LONG_RECORDS, TRAIN_SEED, WORK folder, TWIN)
-	@$(BIN)/python -m multiverse_trainer.tiny.ablation twin --records $(RECORDS) --long-records $(LONG_RECORDS) --seed $(TRAIN_SEED) --out $(WORK) --export $(TWIN) --tasks 500
+train-twin: setup-all ## its sequential twin, from the same weights and tasks (RECORDS, LONG_RECORDS, WIDE_RECORDS, TRAIN_SEED, WORK folder, TWIN)
+	@$(BIN)/python -m multiverse_trainer.tiny.ablation twin --records $(RECORDS) --long-records $(LONG_RECORDS) --wide-records $(WIDE_RECORDS) --seed $(TRAIN_SEED) --out $(WORK) --export $(TWIN) --tasks 500
 
 train-ablation: setup-all ## a small training that leaves one thing out, checked (ABLATION=ours|twin|no-restart|no-isolation|no-sequential|published|half|half-twin, RECORDS_ABLATION, TRAIN_SEED)
 	@$(BIN)/python -m multiverse_trainer.tiny.ablation $(ABLATION) --records $(RECORDS_ABLATION) --seed $(TRAIN_SEED)

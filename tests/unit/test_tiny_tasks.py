@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from multiverse_shared.encode import TextTree
+from multiverse_shared.encode import TextBlock, TextTree
 from multiverse_shared.tree import Block, Context, texts
 from multiverse_shared.usage import usage
 from multiverse_trainer.data.record import parse_record
@@ -18,9 +18,11 @@ from multiverse_trainer.data.rendering import Rendering
 from multiverse_trainer.tiny.records import (
     EASY_SHARE,
     LONG_SHARE,
+    WIDE_SHARE,
     curriculum,
     lengthened,
     record_of,
+    widened,
 )
 from multiverse_trainer.tiny.start import write_start
 from multiverse_trainer.tiny.tasks import Family, Level, Task, make_task, sequential
@@ -151,6 +153,37 @@ def test_long_tasks_have_twice_the_work_in_their_paths() -> None:
         return sum(usage(answer_of(t, Rendering.SEQUENTIAL), 0).critical for t in made) / 200
 
     assert 1.7 <= longest(Level.LONG) / longest(Level.FULL) <= 2.3
+
+
+def leaves(tree: TextTree) -> int:
+    """Paths that do not fork."""
+    return sum(
+        leaves(path) or 1 for node in tree if isinstance(node, TextBlock) for path in node.paths
+    )
+
+
+def test_wide_tasks_have_six_to_nine_paths_as_long_as_those_of_long_ones() -> None:
+    rng = Random(5)
+    made = [make_task(rng, level=Level.WIDE) for _ in range(300)]
+    assert {leaves(task.tree) for task in made} == {6, 7, 8, 9}
+    longest = [max(len(str(path)) for path in task.tree[0].paths) for task in made]  # type: ignore[union-attr]
+    others = [
+        max(len(str(path)) for path in make_task(rng, level=Level.LONG).tree[0].paths)  # type: ignore[union-attr]
+        for _ in range(300)
+    ]
+    assert 0.9 <= sum(longest) / sum(others) <= 1.3  # the longest of more
+
+
+def test_behind_long_tasks_most_are_wide_and_none_was_seen_before() -> None:
+    made = list(widened(3, 400))
+    assert made == list(widened(3, 400))
+    paths = [len(re.findall(r"[a-z]:", record["prompt"])) for record in made]
+    assert WIDE_SHARE - 0.06 <= sum(count >= 6 for count in paths) / len(made) <= WIDE_SHARE + 0.2
+    assert min(paths) == 2
+    before = {
+        record["prompt"] for records in (curriculum, lengthened) for record in records(3, 400)
+    }
+    assert not before & {record["prompt"] for record in made}
 
 
 def test_behind_a_curriculum_most_tasks_are_long_and_none_was_seen_before() -> None:

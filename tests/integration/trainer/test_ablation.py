@@ -59,8 +59,22 @@ def test_a_second_stage_goes_on_from_the_first_with_long_tasks(
     assert train("ours", tmp_path, 12, 0, long_count=12) == model
 
 
-def test_the_committed_model_does_long_tasks_too() -> None:
-    found = check("twin", TINY, 24, Level.LONG)
+def test_a_third_stage_goes_on_from_the_second_with_wide_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MULTIVERSE_TRAIN_MAX_STEPS", "1")
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", "")
+    model = train("ours", tmp_path, 12, 0, long_count=12, wide_count=12)
+    assert model == tmp_path / "run-wide" / "model"
+    settings = json.loads((tmp_path / "run-wide" / "settings.json").read_text("utf-8"))
+    assert settings["model"] == str(tmp_path / "run-long" / "model")
+    lines = (tmp_path / "run-wide.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [f"tiny-0-wide-{n}" for n in range(12)]
+
+
+@pytest.mark.parametrize("level", [Level.LONG, Level.WIDE])
+def test_the_committed_model_does_long_and_wide_tasks_too(level: Level) -> None:
+    found = check("twin", TINY, 24, level)
     assert min(found["served"]["parallel"], found["served"]["sequential"]) >= 0.9
 
 

@@ -3,8 +3,8 @@
 `ours` leaves out nothing: the committed model is made so, and its twin by `twin`. Each starts from
 the same random weights and reads the same tasks in the same order. Held-out tasks are checked as
 the model was trained and as it would be served. Started again it goes on. One JSON line last; the
-model is in `OUT/NAME/run/model`, behind long tasks in `OUT/NAME/run-long/model`, behind wide ones in
-`OUT/NAME/run-wide/model`.
+model is in `OUT/NAME/run/model`, behind long tasks in `OUT/NAME/run-long/model`, behind wide ones
+in `OUT/NAME/run-wide/model`.
 """
 
 from __future__ import annotations

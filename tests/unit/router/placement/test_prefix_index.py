@@ -62,7 +62,7 @@ def test_what_was_not_used_for_longest_is_forgotten_first() -> None:
 def test_its_size_is_bounded_over_many_prefixes() -> None:
     index, rng = PrefixIndex(most=500), Random(1)
     for _ in range(2000):
-        context = [Checkpoint(rng.randbytes(8), n, n) for n in range(rng.randint(1, 5))]
+        context = [Place(rng.getrandbits(64), n) for n in range(rng.randint(1, 5))]
         index.sent(f"w{rng.randrange(4)}", context)
         assert len(index) <= 500
 
@@ -76,8 +76,8 @@ def test_its_size_is_bounded_over_many_prefixes() -> None:
 def test_the_count_of_pairs_is_right(sent: list[tuple[str, list[int]]]) -> None:
     index = PrefixIndex(most=12)
     for worker, numbers in sent:
-        index.sent(worker, [Checkpoint(bytes([number]), 0, 1) for number in numbers])
+        index.sent(worker, [Place(number, 1) for number in numbers])
         if len(numbers) == 4:
             index.forget(worker)
-        holders = (index.coverage([Checkpoint(bytes([number]), 0, 1)]) for number in range(4))
+        holders = (index.coverage([Place(number, 1)]) for number in range(4))
         assert sum(len(workers) for workers in holders) == len(index)
