@@ -11,9 +11,9 @@ import grpc
 from multiverse_protos.engine.v1 import engine_pb2 as pb
 from multiverse_router.fleet.cache_watch import CacheWatch
 from multiverse_router.fleet.link import WorkerLink
-from multiverse_router.placement.prefix_index import PrefixIndex
+from multiverse_router.placement.prefix_index import Place, PrefixIndex, prefix_keys
 from multiverse_router.settings import RouterSettings
-from multiverse_shared.keys import Checkpoint, content_keys
+from multiverse_shared.keys import content_keys
 from multiverse_shared.tree import Text
 from multiverse_worker.cache_journal import CacheChange, CacheJournal, CacheTelling
 from tests.unit.router.fleet.test_memory import MOST_GROWTH, resident
@@ -61,9 +61,9 @@ class CachingWorker(ScriptedWorker):
             await changed.wait()
 
 
-def place(number: int) -> Checkpoint:
+def place(number: int) -> Place:
     """A context of one token, named by `number`."""
-    return Checkpoint(number.to_bytes(8, "big"), 1, 1)
+    return Place(number, 1)
 
 
 def held(index: PrefixIndex, *numbers: int) -> list[bool]:
@@ -159,10 +159,10 @@ def test_a_prefix_that_another_router_sent_there_is_known_by_its_digests() -> No
     watch = CacheWatch(index, "w:1")
     digests = [int.from_bytes(checkpoint.key[:8], "big") for checkpoint in keys]
     watch.told(pb.CacheChanges(cache="c", anew=True, held=digests[:3], sequence=3))
-    assert index.coverage(keys) == {"w:1": 192}
+    assert index.coverage(prefix_keys(context, "namespace", b"salt")) == {"w:1": 192}
     watch.told(pb.CacheChanges(cache="c", after=3, gone=digests[:1], sequence=4))
-    assert index.coverage(keys) == {"w:1": 192}
-    assert index.coverage(content_keys(context, "namespace", b"another")) == {}
+    assert index.coverage(prefix_keys(context, "namespace", b"salt")) == {"w:1": 192}
+    assert index.coverage(prefix_keys(context, "namespace", b"another")) == {}
 
 
 def changes_of(prefixes: Iterable[int]) -> Iterable[list[CacheChange]]:
