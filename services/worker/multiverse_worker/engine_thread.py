@@ -9,7 +9,8 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from multiverse_worker.cache_journal import CacheChange
 from multiverse_worker.contract import BranchId, Engine, Load, Start, Update
@@ -43,6 +44,7 @@ class EngineThread:
         self._cached = cached
         self._loop = asyncio.get_running_loop()
         self._commands: deque[Command] = deque()
+        self._gathered: deque[Command] | None = None  # in `together`
         self._wake = threading.Condition()
         self._stopping = False
         self._load = engine.load()
@@ -61,6 +63,16 @@ class EngineThread:
     def lose_stream(self, stream: int) -> None:
         self._submit(lambda: self._engine.lose_stream(stream))
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is asked for in here is done before the same step."""
+        self._gathered = gathered = deque[Command]()
+        try:
+            yield
+        finally:
+            self._gathered = None
+            self._submit(*gathered)
+
     async def stop(self) -> None:
         """End the thread after its present step, and close the engine."""
         with self._wake:
@@ -68,9 +80,12 @@ class EngineThread:
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
 
-    def _submit(self, command: Command) -> None:
+    def _submit(self, *commands: Command) -> None:
+        if self._gathered is not None:
+            self._gathered.extend(commands)
+            return
         with self._wake:
-            self._commands.append(command)
+            self._commands.extend(commands)
             self._wake.notify()
 
     def _run(self) -> None:

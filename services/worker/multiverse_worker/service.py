@@ -103,7 +103,9 @@ class Service(EngineServiceServicer):
         self, requests: AsyncIterator[pb.RunRequest], stream: int, outbox: Outbox
     ) -> None:
         async for request in requests:
-            self._command(request, stream, outbox)
+            with self._engine.together():
+                for command in (request, *request.more):
+                    self._command(command, stream, outbox)
 
     async def _write(self, outbox: Outbox, context: grpc.aio.ServicerContext) -> None:
         while True:

@@ -65,6 +65,12 @@ class WorkerSettings(SimSettings, TierSettings, BaseSettings):
     kv_type: Literal["f32", "f16"] = Field("f16", description="type of the KV cells")
     flash_attention: bool = Field(True, description="faster with F16 cells; exact only without")
     kv_cells: int = Field(16384, ge=256, description="tokens that the KV pool holds")
+    idle_cells: int | None = Field(
+        None,
+        ge=0,
+        description="cells that ended contexts keep for later ones (llamacpp); a quarter of the "
+        "pool if left out, and of small models less: each step reads past them",
+    )
     sequences: int = Field(128, ge=2, le=4096, description="contexts resident at once")
     batch_tokens: int = Field(512, ge=16, le=8192, description="tokens computed per step")
     threads: int = Field(

@@ -33,8 +33,9 @@ class NotedService(Service):
         self, requests: AsyncIterator[pb.RunRequest]
     ) -> AsyncIterator[pb.RunRequest]:
         async for request in requests:
-            if request.HasField("start") and request.start.sampling.stream == "0":
-                self.notes.arrived(request.start.branch, request.start.sampling.seed)
+            for command in (request, *request.more):
+                if command.HasField("start") and command.start.sampling.stream == "0":
+                    self.notes.arrived(command.start.branch, command.start.sampling.seed)
             yield request
 
 

@@ -33,7 +33,7 @@ def held(router: Router, prompt: str) -> dict[str, int]:
 
 async def test_prompts_go_where_another_router_has_sent_them_before() -> None:
     async with (
-        replicas(MODEL, 2, kv_cells="65536") as workers,
+        replicas(MODEL, 2, kv_cells="65536", idle_cells="1024") as workers,
         workers.router(placement="round_robin", siblings="local") as first,
         workers.router(placement="prefix_affinity") as second,
     ):

@@ -28,6 +28,7 @@ class ScriptedWorker(EngineServiceServicer):
         self.files = model_files()
         self.streams = 0
         self.commands: list[pb.RunRequest] = []
+        self.together: list[int] = []  # commands of each message
         self.frames: asyncio.Queue[pb.RunResponse | None] = asyncio.Queue()
 
     async def Run(  # noqa: N802
@@ -42,8 +43,9 @@ class ScriptedWorker(EngineServiceServicer):
             reading.cancel()
 
     async def _read(self, requests: AsyncIterator[pb.RunRequest]) -> None:
-        async for command in requests:
-            self.commands.append(command)
+        async for request in requests:
+            self.commands += (request, *request.more)
+            self.together.append(1 + len(request.more))
 
     async def GetModelInfo(  # noqa: N802
         self, request: pb.GetModelInfoRequest, context: grpc.aio.ServicerContext

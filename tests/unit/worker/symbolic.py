@@ -127,11 +127,12 @@ def symbolic_engine(
     kv_cells: int = 4096,
     sequences: int = 64,
     batch_tokens: int = 32,
+    idle_cells: int | None = None,
     clock: Callable[[], float] = lambda: 0.0,
     transfer: Transfer | None = None,
 ) -> Iterator[LlamaCppEngine]:
     """The llama.cpp engine over the symbolic library."""
-    options = LibraryOptions(Path("none"), kv_cells, sequences, batch_tokens)
+    options = LibraryOptions(Path("none"), kv_cells, sequences, batch_tokens, idle_cells=idle_cells)
     with patch("multiverse_worker.engines.llamacpp.engine.Library", SymbolicLibrary):
         engine = LlamaCppEngine(
             options, "symbolic", clock, check=True, transfer=transfer or Transfer()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import pytest
 
@@ -98,6 +99,25 @@ async def test_commands_are_carried_out_in_the_order_they_came() -> None:
         await listener.until(lambda: sum(u.finish is not None for u in listener.updates) == 2)
         assert listener.ended(1) is FinishReason.ABORTED
         assert len(listener.ids(1)) == 2
+
+
+async def test_what_is_asked_for_together_is_done_before_the_same_step() -> None:
+    stepped = threading.Event()
+    async with running() as (thread, listener, engine):
+        step = engine.step
+
+        def noted() -> list[Update]:
+            stepped.set()
+            return step()
+
+        with patch.object(engine, "step", noted):
+            with thread.together():
+                for number in range(7):
+                    thread.start(start(number))
+                    assert not stepped.wait(0.02)
+            await listener.until(lambda: all(listener.ended(n) for n in range(7)))
+        assert {update.branch.number for update in listener.updates[:7]} == set(range(7))
+        assert {listener.ids(n) for n in range(7)} == {expected_greedy((PROMPT,), 5)}
 
 
 async def test_many_branches_all_end() -> None:

@@ -234,7 +234,7 @@ def test_idle_contexts_keep_to_a_quarter_of_the_pool() -> None:
         assert engine.cache.ledger.free < 256
 
 
-@pytest.mark.parametrize(("passed_by", "most"), [(10, 1024), (1500, 1500), (9000, 2048)])
+@pytest.mark.parametrize(("passed_by", "most"), [(10, 256), (1500, 1500), (9000, 2048)])
 def test_a_small_model_keeps_fewer_idle_contexts(
     monkeypatch: pytest.MonkeyPatch, passed_by: int, most: int
 ) -> None:
@@ -244,6 +244,15 @@ def test_a_small_model_keeps_fewer_idle_contexts(
         for token in range(40):
             client.release(client.run(text(*[token] * 60)).finish.lease)
         assert most - 60 < engine.load().kv_cells_idle <= most
+
+
+@pytest.mark.parametrize("idle_cells", [0, 130, 3000])
+def test_idle_contexts_keep_to_what_the_setting_says(idle_cells: int) -> None:
+    with symbolic_engine(kv_cells=4096, idle_cells=idle_cells) as engine:
+        client = Client(engine)
+        for token in range(60):
+            client.release(client.run(text(*[token % 40, token // 40] * 30)).finish.lease)
+        assert max(0, idle_cells - 60) <= engine.load().kv_cells_idle <= idle_cells
 
 
 def test_idle_contexts_keep_to_their_cap_after_a_join_too() -> None:

@@ -37,14 +37,16 @@ CAPABILITY_UNSPECIFIED: Capability
 CAPABILITY_FREE_POSITIONS: Capability
 
 class RunRequest(_message.Message):
-    __slots__ = ("start", "abort", "release")
+    __slots__ = ("start", "abort", "release", "more")
     START_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     start: Start
     abort: Abort
     release: Release
-    def __init__(self, start: _Optional[_Union[Start, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[RunRequest]
+    def __init__(self, start: _Optional[_Union[Start, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., more: _Optional[_Iterable[_Union[RunRequest, _Mapping]]] = ...) -> None: ...
 
 class RunResponse(_message.Message):
     __slots__ = ("updates",)

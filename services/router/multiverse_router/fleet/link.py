@@ -30,6 +30,7 @@ from multiverse_shared.errors import InvalidRequest, MultiverseError, WorkerUnav
 CONNECT_TIMEOUT_S = 10.0
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
+COMMANDS_BYTES = 1 << 20  # of a message with more than one
 UPDATES_AT_ONCE = 4  # some 1 ms of work, with what their readers do then
 # What grpc.aio says of a stream that ends while a command is being written: the failed write
 # hides the status that the worker sent.
@@ -236,9 +237,17 @@ class WorkerLink:
                 await self._has_commands.wait()
                 self._has_commands.clear()
                 while self._commands:
-                    await call.write(self._commands.popleft())
+                    await call.write(self._together())
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             return  # the stream broke: its reader says so
+
+    def _together(self) -> pb.RunRequest:
+        """The commands that wait, as far as a message is meant to hold them, in one."""
+        message = self._commands.popleft()
+        room = COMMANDS_BYTES - message.ByteSize()
+        while self._commands and (room := room - self._commands[0].ByteSize()) >= 0:
+            message.more.append(self._commands.popleft())
+        return message
 
     async def _watch_load(self, stub: EngineServiceStub) -> None:
         try:

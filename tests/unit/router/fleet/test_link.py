@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from multiverse_protos.engine.v1 import engine_pb2 as pb
-from multiverse_router.fleet.link import UPDATES_AT_ONCE, WorkerLink, new_branch
+from multiverse_router.fleet.link import COMMANDS_BYTES, UPDATES_AT_ONCE, WorkerLink, new_branch
 from multiverse_router.settings import RouterSettings
 from multiverse_shared.errors import WorkerUnavailable
 from tests.unit.router.scripted_worker import (
@@ -79,6 +79,26 @@ async def test_commands_go_out_in_order_and_updates_come_to_who_started_the_bran
         updates = [pb.Update(branch=two, ids=[2]), pb.Update(branch=one, ids=[1])]
         worker.frames.put_nowait(pb.RunResponse(updates=updates))
         await eventually(lambda: (first.told, second.told) == ([1], [2]))
+
+
+async def test_commands_given_at_once_go_out_in_one_message_unless_it_grows_large() -> None:
+    worker = ScriptedWorker()
+    half = list(range(3 * COMMANDS_BYTES // 8, COMMANDS_BYTES // 2))  # three bytes an id
+    async with serving(worker) as port, linked(port) as (link, _):
+        await eventually(lambda: not reason(link))
+        numbers = [new_branch() for _ in range(7)]
+        for number in numbers:
+            link.start(pb.Start(branch=number), Reader())
+        link.release("lease")
+        await eventually(lambda: worker.together == [8])
+        assert [command.start.branch for command in worker.commands[:7]] == numbers
+        assert worker.commands[7].release.lease == "lease"
+        text = pb.Item(text=pb.Text(ids=half))
+        assert 2 * text.ByteSize() < COMMANDS_BYTES < 3 * text.ByteSize()
+        for _ in range(4):
+            link.start(pb.Start(branch=new_branch(), context=pb.Context(items=[text])), Reader())
+        await eventually(lambda: len(worker.commands) == 12)
+        assert worker.together == [8, 2, 2]
 
 
 async def test_an_aborted_branch_is_not_in_flight_and_is_aborted_once() -> None:

@@ -18,9 +18,9 @@ from multiverse_worker.engines.llamacpp.library import Library
 from multiverse_worker.tier.pieces import Piece
 
 # Every query scans all used cells, so idle ones may be 1 in so many of the pool, and no more than
-# the model passes by easily; but always enough for a conversation.
+# the model passes by easily; but always enough for a prompt.
 IDLE_SHARE = 4
-IDLE_LEAST = 1024
+IDLE_LEAST = 256
 
 
 class NoRoomError(Exception):
@@ -30,12 +30,20 @@ class NoRoomError(Exception):
 class KvCache:
     """Opens, copies, names, finds and evicts holdings. All cells of the pool belong to one."""
 
-    def __init__(self, library: Library, cells: int, sequences: int, namespace: str) -> None:
+    def __init__(
+        self,
+        library: Library,
+        cells: int,
+        sequences: int,
+        namespace: str,
+        idle_cells: int | None = None,
+    ) -> None:
         self._library = library
         self.ledger = CellLedger(cells)
         self.sequences = sequences
         self._namespace = namespace
-        self.idle_cap = min(cells // IDLE_SHARE, max(IDLE_LEAST, library.cells_passed_by))
+        easy = max(IDLE_LEAST, library.cells_passed_by)
+        self.idle_cap = min(cells // IDLE_SHARE, easy) if idle_cells is None else idle_cells
         self.evictions = 0
         self._free_sequences = list(range(sequences - 1, -1, -1))
         self._holdings: dict[int, Holding] = {}

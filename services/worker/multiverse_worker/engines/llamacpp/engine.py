@@ -85,7 +85,11 @@ class LlamaCppEngine(Engine):
             vocab_size=self._library.vocab_size,
         )
         self.cache = KvCache(
-            self._library, options.kv_cells, options.sequences, self.info.namespace
+            self._library,
+            options.kv_cells,
+            options.sequences,
+            self.info.namespace,
+            options.idle_cells,
         )
         self.roster = Roster(clock)
         self._pressure = Pressure(self.roster, self.cache)

@@ -32,6 +32,7 @@ def launch(model: ModelDirectory, settings: WorkerSettings) -> LlamaCppEngine:
         kv_type=settings.kv_type,
         flash_attention=settings.flash_attention,
         transfers=bool(settings.tier_url),
+        idle_cells=settings.idle_cells,
     )
     kind = "gguf" if model.gguf else settings.weight_type
     transfer = launch_transfer(settings)

@@ -38,6 +38,7 @@ class LibraryOptions:
     kv_type: str = "f16"
     flash_attention: bool = True
     transfers: bool = False  # KV goes in and out: takes one more sequence
+    idle_cells: int | None = None  # that stay for later contexts, at most; None: see `KvCache`
 
 
 class NoSlotError(Exception):
