@@ -50,8 +50,10 @@ class Branch:
     sampler: Sampler = field(init=False)  # outlives a preemption, as `sampled` does
     to_load: int = 0  # cells that the rest of its context takes, about
     preempted: int = 0  # how often it was put back into the queue
+    _given: int = field(init=False)  # tokens of `context`, asked for with each token
 
     def __post_init__(self) -> None:
+        self._given = count(self.context)
         sampling = self.start.sampling
         counted = linearise(self.context) if penalises(sampling) else ()
         self.sampler = Sampler(sampling, counted[sampling.penalised_from :])
@@ -70,7 +72,7 @@ class Branch:
     def context_tokens(self) -> int:
         """Tokens of the context as it is now, the tail included once it is decided."""
         dropped, tail = (self.ending.dropped, self.ending.appended) if self.ending else (0, ())
-        return count(self.context) + len(self.sampled) - dropped + len(tail)
+        return self._given + len(self.sampled) - dropped + len(tail)
 
     @property
     def kept(self) -> Ids:
