@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 
 from multiverse_shared.layout import block_end
 from multiverse_shared.tree import Block, Context, Text, count, normalise
 
 CHUNK = 64
+_REMEMBERED = 8  # blocks; a join asks for the ends of its paths again and again
 
 
 def _digest(kind: bytes, *parts: bytes) -> bytes:
@@ -113,9 +115,14 @@ class KeyChain:
     def block(self, block: Block) -> KeyChain:
         """The chain after a closed block (in normal form, so not a linear one)."""
         at = block_end(block, self.position)
-        inner = self.into(block)
-        ends = [after(path, inner).end for path in block.paths]
+        ends = [chain.end for chain in path_ends(block, self.into(block))]
         return KeyChain(_digest(b"join", self.end, _position(at), *ends), at)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def path_ends(block: Block, chain: KeyChain) -> tuple[KeyChain, ...]:
+    """The chains of the paths of a block, all of which follow `chain`."""
+    return tuple(after(path, chain) for path in block.paths)
 
 
 def after(context: Context, chain: KeyChain) -> KeyChain:

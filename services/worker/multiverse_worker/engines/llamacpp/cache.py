@@ -7,6 +7,7 @@ and sequences. Must not know branches or scheduling.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 
 from multiverse_shared.keys import KeyChain
@@ -159,7 +160,7 @@ class KvCache:
         source, stop = hit.holding, hit.chain.position
         self._touch(source)
         self._copy(source, target, 0, stop)
-        kept = next((n for n, at in enumerate(source.positions) if at >= stop), None)
+        kept = bisect_left(source.positions, stop)
         target.ids = source.ids[:kept]
         target.positions = source.positions[:kept]
         target.chain = hit.chain

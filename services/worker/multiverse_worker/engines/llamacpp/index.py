@@ -8,10 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 from multiverse_shared.keys import KeyChain
 from multiverse_shared.tree import Context, Text
 from multiverse_worker.cache_journal import CacheChanges
+
+_REMEMBERED = 8  # contexts whose names are kept for who asks next
 
 
 @dataclass(slots=True, eq=False)
@@ -90,20 +94,8 @@ class KeyIndex:
         Named places are chunk borders, ends of runs and closed blocks; from the last named
         place on, token ids are compared.
         """
-        best: tuple[KeyChain, int, int] | None = None
-        chain = root
-        for number, part in enumerate(context):
-            if isinstance(part, Text):
-                offset = 0
-                for link in chain.text(part.ids):
-                    offset += link.position - chain.position
-                    chain = link
-                    if link.end in self._holdings:
-                        best = (link, number, offset)
-            else:
-                chain = chain.block(part)
-                if chain.end in self._holdings:
-                    best = (chain, number + 1, 0)
+        places = reversed(_places(context, root))
+        best = next((place for place in places if place.chain.end in self._holdings), None)
         if best is None and not resident:
             return None
         chain, number, offset = best or (root, 0, 0)
@@ -126,6 +118,32 @@ class KeyIndex:
         length = lengths[best]
         links = chain.text(rest[:length])
         return Hit(holders[best], links[-1] if links else chain, number, offset + length)
+
+
+class _Place(NamedTuple):
+    """A place in a context that has a name: before token `offset` of an item."""
+
+    chain: KeyChain
+    item: int
+    offset: int
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _places(context: Context, root: KeyChain) -> tuple[_Place, ...]:
+    """In their order. Siblings ask for the same, and each of them twice."""
+    places: list[_Place] = []
+    chain = root
+    for number, part in enumerate(context):
+        if isinstance(part, Text):
+            offset = 0
+            for link in chain.text(part.ids):
+                offset += link.position - chain.position
+                chain = link
+                places.append(_Place(link, number, offset))
+        else:
+            chain = chain.block(part)
+            places.append(_Place(chain, number + 1, 0))
+    return tuple(places)
 
 
 def _common(holding: Holding, position: int, ids: tuple[int, ...]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from multiverse_shared.keys import CHUNK, KeyChain, after
+from multiverse_shared.keys import CHUNK, KeyChain, after, path_ends
 from multiverse_shared.layout import next_position
 from multiverse_shared.tree import Block, Context, Item, Text, count
 from multiverse_worker.contract import Ids
@@ -211,7 +211,7 @@ def _block(
     cache.name(holding)
     inside = (*outer, holding)
     start = holding.chain.position
-    ends = [after(path, holding.chain) for path in block.paths]
+    ends = path_ends(block, holding.chain)
     joined = _join_folded(cache, holding, ends, inside)
     coming = {
         number: orders.order(_cut(path, holding.chain), again=again)
@@ -259,7 +259,7 @@ def _cut(path: Context, chain: KeyChain) -> Cut:
 
 
 def _join_folded(
-    cache: KvCache, holding: Holding, ends: list[KeyChain], inside: tuple[Holding, ...]
+    cache: KvCache, holding: Holding, ends: Sequence[KeyChain], inside: tuple[Holding, ...]
 ) -> set[bytes]:
     """Join those paths that one sequence holds together; their keys."""
     folded = cache.folded([end.end for end in ends], inside)
@@ -303,7 +303,8 @@ def cells_to_load(cache: KvCache, root: KeyChain, context: Context, shared: int 
             chain = after((Text(step.ids[offset:]),), chain)
             offset = 0
         else:
-            ends = {after(path, chain).end: path for path in step.paths}
+            chains = path_ends(step, chain)
+            ends = {end.end: path for end, path in zip(chains, step.paths, strict=True)}
             folded = cache.folded(ends)
             held = folded.folded if folded else {}
             missing = [end for end in ends if end not in held and cache.find(end) is None]
