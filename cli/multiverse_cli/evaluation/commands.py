@@ -66,7 +66,10 @@ def run(
         list[str] | None, typer.Option(help="generated: not these (a model has seen them).")
     ] = None,
     level: Annotated[
-        str | None, typer.Option(help="generated: full, or long (twice the work in each path).")
+        str | None,
+        typer.Option(
+            help="generated: full, long (twice the work in each path), or wide (more such paths)."
+        ),
     ] = None,
     dialect: Annotated[
         str, typer.Option(help="Dialect of the answers; a model directory's own comes first.")

@@ -28,7 +28,10 @@ NotFamilyOption = Annotated[
     list[str] | None, typer.Option(help="Not these task families (the models have seen them).")
 ]
 LevelOption = Annotated[
-    str | None, typer.Option(help="How much work a task is: full, or long (twice in each path).")
+    str | None,
+    typer.Option(
+        help="How much work a task is: full, long (twice in each path), or wide (more such paths)."
+    ),
 ]
 ConcurrencyOption = Annotated[int, typer.Option(min=1, help="Requests at once.")]
 MAX_TOKENS = 1500  # no generated task needs as many
