@@ -23,6 +23,7 @@ COMPARE_TASKS ?= 1000
 HALF_TASKS ?= 1000
 TABLE_TASKS ?= 5000
 LEVEL ?= wide
+WEIGHT_TYPE ?= f16
 TIMED ?= 200
 OUT ?= build/eval
 LEAVES ?= 100
@@ -174,11 +175,11 @@ conformance: $(if $(filter sglang,$(ENGINE)),setup-sglang,setup-all) ## every lo
 eval-tiny: setup-all ## held-out tasks through the served API, with the suffix, without, path by path (MODEL, TASKS, CONCURRENCY, SEED, OUT)
 	@$(BIN)/multiverse eval run generated --model $(MODEL) --parallel auto --parallel off --parallel serial --tasks $(TASKS) --task-seed $(SEED) --concurrency $(CONCURRENCY) --out $(OUT)/tiny
 
-table2: setup-all ## the paper's table 2 in small: a model beside its sequential twin (MODEL, TWIN, TABLE_TASKS, LEVEL=full|long|wide, TIMED, CONCURRENCY, SEED, OUT, EVAL_ARGS)
-	@$(BIN)/multiverse eval table2 --model $(MODEL) --twin $(TWIN) --tasks $(TABLE_TASKS) --level $(LEVEL) --timed $(TIMED) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/table2 $(EVAL_ARGS)
+table2: setup-all ## the paper's table 2 in small: a model beside its sequential twin (MODEL, TWIN, TABLE_TASKS, LEVEL=full|long|wide, WEIGHT_TYPE=f32|f16|q8_0, TIMED, CONCURRENCY, SEED, OUT, EVAL_ARGS)
+	@MULTIVERSE_WORKER_WEIGHT_TYPE=$(WEIGHT_TYPE) $(BIN)/multiverse eval table2 --model $(MODEL) --twin $(TWIN) --tasks $(TABLE_TASKS) --level $(LEVEL) --timed $(TIMED) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/table2 $(EVAL_ARGS)
 
-figures: setup-all ## the paper's figures 7, 8a and 8b for a small model, JSON and PNG (MODEL, TWIN, LEVEL, SEED, OUT, EVAL_ARGS)
-	@$(BIN)/multiverse eval figures --model $(MODEL) --twin $(TWIN) --level $(LEVEL) --task-seed $(SEED) --out $(OUT)/figures $(EVAL_ARGS)
+figures: setup-all ## the paper's figures 7, 8a and 8b for a small model, JSON and PNG (MODEL, TWIN, LEVEL, WEIGHT_TYPE, SEED, OUT, EVAL_ARGS)
+	@MULTIVERSE_WORKER_WEIGHT_TYPE=$(WEIGHT_TYPE) $(BIN)/multiverse eval figures --model $(MODEL) --twin $(TWIN) --level $(LEVEL) --task-seed $(SEED) --out $(OUT)/figures $(EVAL_ARGS)
 
 compare: setup-all ## ablations, served, on the same held-out tasks (ARMS, COMPARE_TASKS, FAMILY, SEED, OUT, EVAL_ARGS)
 	@$(BIN)/multiverse eval compare $(foreach arm,$(ARMS),--arm $(arm)) $(if $(FAMILY),--family $(FAMILY)) --tasks $(COMPARE_TASKS) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/compare $(EVAL_ARGS)
