@@ -80,7 +80,7 @@ async def test_chats_at_once_are_answered_each_for_itself(
 
 def test_four_choices_are_trees_of_their_own(sdk: openai.OpenAI) -> None:
     messages: Any = [{"role": "user", "content": "sum a:++,b:--,c:+-+,d:,?"}]
-    asked: Any = {"model": MODEL, "messages": messages, "temperature": 2.0, "seed": 5}
+    asked: Any = {"model": MODEL, "messages": messages, "temperature": 2.0, "seed": 13}
     asked["max_tokens"] = 200
     four = sdk.chat.completions.create(**asked, n=4)
     texts = [choice.message.content for choice in four.choices]
