@@ -162,15 +162,19 @@ def leaves(tree: TextTree) -> int:
     )
 
 
+def longest_path(task: Task) -> int:
+    """About how much work there is in the longest path of a task."""
+    block = task.tree[0]
+    assert isinstance(block, TextBlock)
+    return max(len(str(path)) for path in block.paths)
+
+
 def test_wide_tasks_have_six_to_nine_paths_as_long_as_those_of_long_ones() -> None:
     rng = Random(5)
     made = [make_task(rng, level=Level.WIDE) for _ in range(300)]
     assert {leaves(task.tree) for task in made} == {6, 7, 8, 9}
-    longest = [max(len(str(path)) for path in task.tree[0].paths) for task in made]  # type: ignore[union-attr]
-    others = [
-        max(len(str(path)) for path in make_task(rng, level=Level.LONG).tree[0].paths)  # type: ignore[union-attr]
-        for _ in range(300)
-    ]
+    longest = [longest_path(task) for task in made]
+    others = [longest_path(make_task(rng, level=Level.LONG)) for _ in range(300)]
     assert 0.9 <= sum(longest) / sum(others) <= 1.3  # the longest of more
 
 
