@@ -15,7 +15,7 @@ TREES ?= 100
 TREE_TOKENS ?= 3000
 AT_ONCE ?= 24
 TASKS ?= 500
-CONCURRENCY ?= 8
+CONCURRENCY ?= 4
 ABLATIONS := build/ablations
 TWIN ?= models/multiverse-tiny-twin
 ARMS ?= ours=$(ABLATIONS)/ours/run/model twin=$(ABLATIONS)/twin/run/model,parallel=off $(foreach name,no-restart no-isolation no-sequential published,$(name)=$(ABLATIONS)/$(name)/run/model)

@@ -46,7 +46,7 @@ def table2(
     family: FamilyOption = None,
     not_family: NotFamilyOption = None,
     level: LevelOption = None,
-    concurrency: ConcurrencyOption = 8,
+    concurrency: ConcurrencyOption = 4,
     out: Annotated[Path, typer.Option(help="Folder: answers and report.")] = Path(
         "build/eval/table2"
     ),
@@ -94,7 +94,7 @@ def figures(
     batch_tasks: Annotated[int, typer.Option(min=1, help="Figure 8b: tasks of a point.")] = 64,
     task_seed: SeedOption = None,
     level: LevelOption = None,
-    concurrency: ConcurrencyOption = 8,
+    concurrency: ConcurrencyOption = 4,
     out: Annotated[Path, typer.Option(help="Folder: answers, JSON and PNG.")] = Path(
         "build/eval/figures"
     ),
@@ -161,7 +161,7 @@ def compare(
     family: FamilyOption = None,
     not_family: NotFamilyOption = None,
     level: LevelOption = None,
-    concurrency: ConcurrencyOption = 8,
+    concurrency: ConcurrencyOption = 4,
     out: Annotated[Path, typer.Option(help="Folder: answers and report.")] = Path(
         "build/eval/compare"
     ),

@@ -41,14 +41,24 @@ async def ask_all(
     concurrency: int,
     advance: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Fill `store`, arm after arm. A question without an answer is asked again by the next run."""
+    """Fill `store`. A question without an answer is asked again by the next run.
+
+    Endpoints are asked at the same time, `concurrency` questions each; the arms of one of them
+    after each other.
+    """
     outcome = Outcome()
-    for arm in arms:
-        begun = time.perf_counter()
-        missing = _missing(arm, questions, seeds, store, advance)
-        asked = await _ask(arm, missing, store, outcome, concurrency, advance)
-        outcome.asked[arm.name] = asked
-        outcome.wall_s[arm.name] = time.perf_counter() - begun
+
+    async def ask(of_endpoint: Sequence[Arm]) -> None:
+        for arm in of_endpoint:
+            begun = time.perf_counter()
+            missing = _missing(arm, questions, seeds, store, advance)
+            asked = await _ask(arm, missing, store, outcome, concurrency, advance)
+            outcome.asked[arm.name] = asked
+            outcome.wall_s[arm.name] = time.perf_counter() - begun
+
+    async with asyncio.TaskGroup() as endpoints:
+        for endpoint in {id(arm.endpoint): arm.endpoint for arm in arms}.values():
+            endpoints.create_task(ask([arm for arm in arms if arm.endpoint is endpoint]))
     return outcome
 
 

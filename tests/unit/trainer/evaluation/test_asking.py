@@ -31,6 +31,23 @@ async def test_every_question_is_asked_once_for_each_seed_and_arm(tmp_path: Path
     assert endpoint.most_at_once == 4
 
 
+async def test_endpoints_are_asked_at_the_same_time(tmp_path: Path) -> None:
+    both = asyncio.Barrier(2)
+
+    class Meeting(Answering):
+        async def ask(self, way: Way, prompt: str, seed: int) -> Reply:
+            async with asyncio.timeout(10):
+                await both.wait()
+            return await super().ask(way, prompt, seed)
+
+    one, other = (Meeting(lambda *_: Reply("#1", "stop", 2, 0.1)) for _ in range(2))
+    arms = [Arm(one, Way("one")), Arm(other, Way("two"))]
+    with Store(tmp_path / "a", SETTINGS) as store:
+        await ask_all(arms, QUESTIONS, 1, store, 1)
+        assert len(store) == 2 * len(QUESTIONS)
+    assert one.most_at_once == other.most_at_once == 1
+
+
 async def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with Store(path, SETTINGS) as store:
