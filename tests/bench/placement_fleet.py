@@ -5,9 +5,13 @@ so that what else the machine does falls on all of them: half fork into 4 to 8 p
 llama.cpp 4 to 6), half do not fork. Workers of llama.cpp run the model with weights that change
 nothing (`--units`), so that a step takes as long as one of a larger model, and a second branch
 costs as little. With `--engine sim` requests are those of the fork-heavy mix of `make sim`, and
-workers do not share the machine's cores. One is good when its whole answer came within a second and
-its target for each of its tokens; refused ones are not. Rates are shares (`--loads`) of what the
-fleet does with as many requests at once as it has places, all forks at once. One JSON line last.
+workers do not share the machine's cores.
+
+As in `make sim`, requests come for `--warm` seconds, are counted for `--seconds`, and go on to come
+until those counted have ended or are late in any case: short bursts on idle workers show no
+policy. One is good when its whole answer came within a second and its target for each of its
+tokens; refused ones are not. Rates are shares (`--loads`) of what the fleet does with as many
+requests at once as it has places, all forks at once. One JSON line last.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -56,23 +61,34 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Answered:
     seconds: float
-    tokens: int  # 0: it was refused, or failed
+    tokens: int  # 0: it was refused, failed, or was not there in time
+    refused: str = ""  # why, or "late"
 
     def good(self, token_ms: float) -> bool:
         return self.tokens > 0 and self.seconds <= GRACE_S + self.tokens * token_ms / 1000
 
 
-def traffic(rate: float, seconds: float, seed: int, engine: str) -> list[Asked]:
-    rng, now, asked = Random(seed), 0.0, list[Asked]()
-    while (now := now + rng.expovariate(rate)) < seconds:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run of a policy: requests a second, their target, and which they are."""
+
+    rate: float
+    token_ms: float
+    seed: int
+
+
+def traffic(rate: float, seed: int, engine: str) -> Iterator[Asked]:
+    """Without an end."""
+    rng, now = Random(seed), 0.0
+    while True:
+        now += rng.expovariate(rate)
         forks = rng.random() < 0.5
         if engine == "sim":
             paths = rng.randint(4, 8)
             shape = f"paths={paths},blocks=2,path=60-180" if forks else "plain,path=80-360"
-            asked.append(Asked(now, f"sim:{shape} {rng.random()}", forks, 6000))
+            yield Asked(now, f"sim:{shape} {rng.random()}", forks, 6000)
         else:
-            asked.append(Asked(now, _task(rng, many=forks), forks))
-    return asked
+            yield Asked(now, _task(rng, many=forks), forks)
 
 
 def _task(rng: Random, *, many: bool) -> str:
@@ -90,27 +106,32 @@ async def ask(client: httpx.AsyncClient, asked: Asked, policy: str, target: floa
     body = {"prompt": asked.prompt, "stream": False, "parallel": parallel, "max_tokens": asked.most}
     begun = time.perf_counter()
     answer = await client.post("/v1/generate", json=body | {"token_ms": target})
-    seconds = time.perf_counter() - begun
-    tokens = answer.json()["usage"]["completion_tokens"] if answer.status_code == 200 else 0
-    return Answered(seconds, tokens)
+    seconds, said = time.perf_counter() - begun, answer.json()
+    if answer.status_code != 200:
+        return Answered(seconds, 0, said["error"]["message"])
+    return Answered(seconds, said["usage"]["completion_tokens"])
 
 
 async def capacity(
     client: httpx.AsyncClient, at_once: int, seconds: float, seed: int, engine: str
 ) -> float:
-    """Answers a second with so many requests at once, all paths of which run."""
-    waiting, done = iter(traffic(1000.0, seconds, seed, engine)), 0
-    end = time.perf_counter() + seconds
+    """Answers a second with so many requests at once, all paths of which run.
+
+    Counted for `seconds` after as many of warming up.
+    """
+    waiting, done = traffic(1.0, seed, engine), 0
+    begun = time.perf_counter()
 
     async def user() -> None:
         nonlocal done
-        while time.perf_counter() < end:
+        while True:
             await ask(client, next(waiting), "eager", 60_000.0)
-            done += time.perf_counter() < end
+            done += time.perf_counter() > begun + seconds
 
-    async with asyncio.TaskGroup() as users:
-        for _ in range(at_once):
-            users.create_task(user())
+    with suppress(TimeoutError):
+        async with asyncio.timeout(2 * seconds), asyncio.TaskGroup() as users:
+            for _ in range(at_once):
+                users.create_task(user())
     return done / seconds
 
 
@@ -125,18 +146,33 @@ async def alone_ms(client: httpx.AsyncClient) -> float:
 
 
 async def offered(
-    client: httpx.AsyncClient, asked: list[Asked], policy: str, target: float
+    client: httpx.AsyncClient, options: argparse.Namespace, plan: Plan, policy: str
 ) -> list[Answered]:
-    """Each at its time, however long others take."""
+    """Each at its time, however long others take: the answers to those that are counted."""
+    end = options.warm + options.seconds
+    counted, others = list[asyncio.Task[Answered]](), list[asyncio.Task[Answered]]()
     begun = time.perf_counter()
 
     async def one(entry: Asked) -> Answered:
-        await asyncio.sleep(max(0.0, begun + entry.at_s - time.perf_counter()))
-        return await ask(client, entry, policy, target)
+        latest = GRACE_S + entry.most * plan.token_ms / 1000
+        try:
+            async with asyncio.timeout(latest):
+                return await ask(client, entry, policy, plan.token_ms)
+        except TimeoutError:
+            return Answered(latest, 0, "late")
 
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(one(entry)) for entry in asked]
-    return [task.result() for task in running]
+    async with asyncio.TaskGroup() as running:
+        for entry in traffic(plan.rate, plan.seed, options.engine):
+            wait_s = max(0.0, begun + entry.at_s - time.perf_counter())
+            if entry.at_s < end or not counted:
+                await asyncio.sleep(wait_s)
+            elif not (await asyncio.wait(counted, timeout=wait_s))[1]:
+                break
+            task = running.create_task(one(entry))
+            (counted if options.warm <= entry.at_s < end else others).append(task)
+        for task in others:
+            task.cancel()
+    return [task.result() for task in counted]
 
 
 @asynccontextmanager
@@ -216,30 +252,37 @@ async def in_turn(
     """What each policy answers, by round."""
     found: Rounds = {name: [] for name in POLICIES}
     for number in range(options.rounds):
-        asked = traffic(rate, options.seconds, options.seed + number, options.engine)
+        plan = Plan(rate, target, options.seed + number)
         for policy in _turns(number):
             async with router(folder, workers, POLICIES[policy]) as client:
-                found[policy].append(await offered(client, asked, policy, target))
+                found[policy].append(await offered(client, options, plan, policy))
+            print(number, policy, _good(found[policy][-1], target), file=sys.stderr, flush=True)
     return found
 
 
 def summary(found: Rounds, rate: float, target: float) -> dict[str, Any]:
     every = {name: list(chain(*rounds)) for name, rounds in found.items()}
     requests = len(every["auto"])
-    good = {name: sum(one.good(target) for one in all) for name, all in every.items()}
+    good = {name: _good(all, target) for name, all in every.items()}
     return {
         "requests": requests,
         "answers_per_s": round(rate, 2),
         "good": {name: round(count / requests, 4) for name, count in good.items()},
         "good_by_round": {
-            name: [sum(one.good(target) for one in all) for all in rounds]
-            for name, rounds in found.items()
+            name: [_good(all, target) for all in rounds] for name, rounds in found.items()
         },
         "refused": {name: sum(not one.tokens for one in all) for name, all in every.items()},
+        "why": {
+            name: Counter(one.refused for one in all if one.refused) for name, all in every.items()
+        },
         "latency_s": {name: _spread(all) for name, all in every.items()},
         "goodput_ratio_eager": round(good["auto"] / max(1, good["eager"]), 3),
         "goodput_ratio_serial": round(good["auto"] / max(1, good["serial"]), 3),
     }
+
+
+def _good(answers: list[Answered], target: float) -> int:
+    return sum(one.good(target) for one in answers)
 
 
 def _turns(number: int) -> list[str]:
@@ -265,7 +308,7 @@ def main() -> int:
     parser.add_argument(
         "--at-once", type=int, default=8, help="requests a worker, for the capacity"
     )
-    parser.add_argument("--probe", type=float, default=15.0, help="seconds that takes")
+    parser.add_argument("--probe", type=float, default=20.0, help="seconds that takes, twice")
     parser.add_argument(
         "--loads", type=float, nargs="+", default=[0.7, 0.85, 1.0], help="of the capacity"
     )
@@ -276,8 +319,9 @@ def main() -> int:
         "--token-ms", type=float, default=0.0, help="milliseconds a token in place of a target"
     )
     parser.add_argument("--target", type=float, default=6.0, help="times a token of one alone")
-    parser.add_argument("--rounds", type=int, default=3, help="of all policies in turn")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of traffic, each policy")
+    parser.add_argument("--rounds", type=int, default=2, help="of all policies in turn")
+    parser.add_argument("--warm", type=float, default=20.0, help="seconds before any is counted")
+    parser.add_argument("--seconds", type=float, default=40.0, help="of those that are")
     parser.add_argument(
         "--seed", type=int, default=1, help="of the first round; the next has the next"
     )

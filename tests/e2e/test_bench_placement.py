@@ -16,7 +16,7 @@ POLICIES = {"eager", "serial", "auto"}
 def test_every_request_is_answered_or_refused_under_each_policy() -> None:
     command = [sys.executable, "-m", "tests.bench.placement_fleet", "--model", str(MODEL)]
     command += ["--units", "1024", "--workers", "2", "--at-once", "2", "--probe", "3"]
-    command += ["--rounds", "2", "--seconds", "3", "--loads", "0.8", "--target", "5"]
+    command += ["--rounds", "2", "--warm", "2", "--seconds", "3", "--loads", "0.8", "--target", "5"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
@@ -27,6 +27,7 @@ def test_every_request_is_answered_or_refused_under_each_policy() -> None:
     assert found["good"].keys() == found["refused"].keys() == found["latency_s"].keys() == POLICIES
     assert found["requests"] > 0
     for policy in POLICIES:
+        assert sum(found["why"][policy].values()) == found["refused"][policy]
         assert 0 <= found["good"][policy] <= 1 - found["refused"][policy] / found["requests"] + 1e-4
         good = sum(found["good_by_round"][policy])
         assert found["good"][policy] == pytest.approx(good / found["requests"], abs=1e-4)

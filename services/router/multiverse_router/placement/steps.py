@@ -5,7 +5,6 @@ The points are the worker's own measurements (`WatchLoadResponse.step_ms`).
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,14 +32,15 @@ class StepCurve:
 
     def ms(self, branches: float) -> float:
         """Milliseconds of a step; 0 while nothing was measured."""
-        points = self.points
-        if not points:
-            return 0.0
-        if len(points) == 1 or branches <= points[0][0]:
-            return points[0][1]
-        right = min(bisect_left(points, (branches, 0.0)), len(points) - 1)
-        (k0, ms0), (k1, ms1) = points[right - 1], points[right]
-        return ms0 + (branches - k0) * (ms1 - ms0) / (k1 - k0)
+        points = self.points  # few: a search would take longer than a look at each
+        if len(points) < 2 or branches <= points[0][0]:
+            return points[0][1] if points else 0.0
+        left, right = points[0], points[1]
+        for point in points[2:]:
+            if branches <= right[0]:
+                break
+            left, right = right, point
+        return left[1] + (branches - left[0]) * (right[1] - left[1]) / (right[0] - left[0])
 
     def most(self, budget_ms: float, at_most: int) -> int:
         """The most branches, up to `at_most`, whose step takes at most `budget_ms`."""
