@@ -22,6 +22,7 @@ ARMS ?= ours=$(ABLATIONS)/ours/run/model twin=$(ABLATIONS)/twin/run/model,parall
 COMPARE_TASKS ?= 1000
 HALF_TASKS ?= 1000
 TABLE_TASKS ?= 5000
+PLAIN_TASKS ?= 2000
 LEVEL ?= wide
 WEIGHT_TYPE ?= f16
 TIMED ?= 200
@@ -85,7 +86,7 @@ LOAD_SECONDS ?= 300
 WORKERS ?= 2
 SIM_WORKERS ?= 16
 THRESHOLDS ?= loadtest/thresholds.json
-LOADS ?= 0.3 0.5 0.7 0.8 0.9 1.0 1.1
+LOADS ?= 0.3 0.5 0.7 0.8 0.9 1.0 1.1 1.2 1.3
 SEEDS ?= 1 2
 ARRIVALS ?= poisson bursty
 MIXES ?= forkheavy traces
@@ -175,8 +176,8 @@ conformance: $(if $(filter sglang,$(ENGINE)),setup-sglang,setup-all) ## every lo
 eval-tiny: setup-all ## held-out tasks through the served API, with the suffix, without, path by path (MODEL, TASKS, CONCURRENCY, SEED, OUT)
 	@$(BIN)/multiverse eval run generated --model $(MODEL) --parallel auto --parallel off --parallel serial --tasks $(TASKS) --task-seed $(SEED) --concurrency $(CONCURRENCY) --out $(OUT)/tiny
 
-table2: setup-all ## the paper's table 2 in small: a model beside its sequential twin (MODEL, TWIN, TABLE_TASKS, LEVEL=full|long|wide, WEIGHT_TYPE=f32|f16|q8_0, TIMED, CONCURRENCY, SEED, OUT, EVAL_ARGS)
-	@MULTIVERSE_WORKER_WEIGHT_TYPE=$(WEIGHT_TYPE) $(BIN)/multiverse eval table2 --model $(MODEL) --twin $(TWIN) --tasks $(TABLE_TASKS) --level $(LEVEL) --timed $(TIMED) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/table2 $(EVAL_ARGS)
+table2: setup-all ## the paper's table 2 in small: a model beside its sequential twin (MODEL, TWIN, TABLE_TASKS, PLAIN_TASKS, LEVEL=full|long|wide, WEIGHT_TYPE=f32|f16|q8_0, TIMED, CONCURRENCY, SEED, OUT, EVAL_ARGS)
+	@MULTIVERSE_WORKER_WEIGHT_TYPE=$(WEIGHT_TYPE) $(BIN)/multiverse eval table2 --model $(MODEL) --twin $(TWIN) --tasks $(TABLE_TASKS) --plain $(PLAIN_TASKS) --level $(LEVEL) --timed $(TIMED) --concurrency $(CONCURRENCY) --task-seed $(SEED) --out $(OUT)/table2 $(EVAL_ARGS)
 
 figures: setup-all ## the paper's figures 7, 8a and 8b for a small model, JSON and PNG (MODEL, TWIN, LEVEL, WEIGHT_TYPE, SEED, OUT, EVAL_ARGS)
 	@MULTIVERSE_WORKER_WEIGHT_TYPE=$(WEIGHT_TYPE) $(BIN)/multiverse eval figures --model $(MODEL) --twin $(TWIN) --level $(LEVEL) --task-seed $(SEED) --out $(OUT)/figures $(EVAL_ARGS)

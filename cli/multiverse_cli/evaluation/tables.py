@@ -41,6 +41,9 @@ def table2(
     model: ModelOption,
     twin: TwinOption,
     tasks: TasksOption = 5000,
+    plain: Annotated[
+        int, typer.Option(min=1, help="Tasks asked without the suffix, too: the first ones.")
+    ] = 2000,
     timed: Annotated[int, typer.Option(min=1, help="Tasks timed one at a time.")] = 200,
     task_seed: SeedOption = None,
     family: FamilyOption = None,
@@ -69,11 +72,11 @@ def table2(
 
         async def measure() -> dict[str, Any]:
             async with OpenAiEndpoint(ours.url) as one, OpenAiEndpoint(base.url) as other:
-                table = Table2(other, one, reader_of(model), MAX_TOKENS)
+                table = Table2(other, one, reader_of(model), MAX_TOKENS, plain)
                 with (
                     Store(out / "answers.jsonl", settings) as answers,
                     Store(out / "times.jsonl", settings) as times,
-                    bar(answers_wanted(len(asked), timed), "table 2") as advance,
+                    bar(answers_wanted(len(asked), timed, plain), "table 2") as advance,
                 ):
                     return await table.run(asked, timed, answers, times, concurrency, advance)
 

@@ -22,7 +22,7 @@ from tests.bench.sim_fleet.measure import Case, row, run, saturation
 from tests.bench.sim_fleet.mixes import MIXES
 from tests.bench.sim_fleet.simulation import Conditions
 
-AIM = 1.4  # of eager's goodput, near saturation
+AIM = 1.4  # of eager's goodput, where the fleet's goodput is highest
 LEAST = 0.97  # of the better of eager and serial, anywhere
 
 
@@ -103,12 +103,16 @@ def _result(
     means: list[report.Row], options: argparse.Namespace, pictures: list[Path], wall_s: float
 ) -> report.Row:
     fork_heavy = report.near_saturation(means, "forkheavy")
+    at_peak = report.at_peak(means, "forkheavy")
+    aimed = fork_heavy if at_peak is None else at_peak
     least = report.least_of_best(means)
     auto = [mean for mean in means if mean["policy"] == "auto"]
     return {
         "goodput_ratio_eager_forkheavy": fork_heavy,
         "goodput_ratio_eager_traces": report.near_saturation(means, "traces"),
         "goodput_ratio_possible_forkheavy": report.possible(means, "forkheavy"),
+        "goodput_ratio_eager_peak_forkheavy": at_peak,
+        "peak_loads_forkheavy": report.peaks(means, "forkheavy"),
         "least_of_best": least[0] if least else None,
         "least_at": least[1] if least else None,
         "decision_p50_us": max((mean["decision_p50_us"] for mean in auto), default=None),
@@ -119,8 +123,7 @@ def _result(
         "target_ms": options.target_ms,
         "plots": [str(path) for path in pictures],
         "wall_s": round(wall_s, 1),
-        "passed": (fork_heavy is None or fork_heavy >= AIM)
-        and (least is None or least[0] >= LEAST),
+        "passed": (aimed is None or aimed >= AIM) and (least is None or least[0] >= LEAST),
     }
 
 

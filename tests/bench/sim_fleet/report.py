@@ -91,6 +91,32 @@ def possible(rows: list[Row], mix: str) -> float | None:
     return round(statistics.mean(near), 3) if near else None
 
 
+def peaks(rows: list[Row], mix: str) -> dict[str, float]:
+    """By fleet and arrivals: the load at which goodput is highest, with the best policy there.
+
+    Left out where that is the highest load that was run: it may rise further.
+    """
+    best: dict[str, dict[float, float]] = {}
+    for row in rows:
+        if row["mix"] == mix:
+            fleet = best.setdefault(f"{row['workers']} workers, {row['arrivals']}", {})
+            fleet[row["load"]] = max(fleet.get(row["load"], 0.0), row["goodput"])
+    found = {fleet: max(loads, key=loads.__getitem__) for fleet, loads in best.items()}
+    return {fleet: load for fleet, load in found.items() if load < max(best[fleet])}
+
+
+def at_peak(rows: list[Row], mix: str) -> float | None:
+    """The mean of `auto` by `eager` over loads within a tenth of those of `peaks`."""
+    highest = peaks(rows, mix)
+    near = [
+        ratio
+        for (workers, arrivals, load), ratio in ratios(rows, mix, "auto", "eager").items()
+        if (peak := highest.get(f"{workers} workers, {arrivals}"))
+        and abs(load - peak) <= 0.1 * peak + 1e-9
+    ]
+    return round(statistics.mean(near), 3) if near else None
+
+
 def least_of_best(rows: list[Row]) -> tuple[float, str] | None:
     """The worst of `auto` by the better of `eager` and `serial`, and where that was."""
     found = []

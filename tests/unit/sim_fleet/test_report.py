@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.sim_fleet.report import Row, least_of_best, near_saturation, possible
+from tests.bench.sim_fleet.report import (
+    Row,
+    at_peak,
+    least_of_best,
+    near_saturation,
+    peaks,
+    possible,
+)
 
 
 def row(policy: str, load: float, good: float) -> Row:
@@ -27,6 +34,20 @@ def test_near_saturation_are_loads_from_nine_tenths_on() -> None:
 def test_no_policy_gains_more_than_eager_leaves() -> None:
     assert possible(ROWS, "forkheavy") == pytest.approx((1 / 0.8 + 1 / 0.5) / 2)
     assert possible(ROWS, "traces") is None
+
+
+def test_the_peak_is_where_the_best_policy_does_most() -> None:
+    # Goodput of the best: 0.5, 0.9, 0.99 (serial), 0.96.
+    rows = [*ROWS, *(row(name, 1.2, good) for name, good in (("eager", 0.4), ("auto", 0.8)))]
+    assert peaks(rows, "forkheavy") == {"4 workers, poisson": 1.1}
+    assert at_peak(rows, "forkheavy") == pytest.approx((0.75 / 0.5 + 0.8 / 0.4) / 2)
+    assert peaks(rows, "traces") == {}
+    assert at_peak(rows, "traces") is None
+
+
+def test_goodput_that_still_rises_has_no_peak() -> None:
+    assert peaks(ROWS, "forkheavy") == {}
+    assert at_peak(ROWS, "forkheavy") is None
 
 
 def test_the_worst_is_by_the_better_of_two() -> None:

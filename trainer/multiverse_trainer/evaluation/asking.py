@@ -18,6 +18,7 @@ class Arm:
 
     endpoint: Endpoint
     way: Way
+    most: int | None = None  # asked only so many of the questions, the first ones
 
     @property
     def name(self) -> str:
@@ -69,7 +70,7 @@ def _missing(
     store: Store,
     advance: Callable[[], None],
 ) -> Iterator[tuple[Key, Question]]:
-    for question in questions:
+    for question in questions[: arm.most]:
         for seed in range(seeds):
             key = Key(arm.name, question.id, seed)
             if key in store:

@@ -31,11 +31,13 @@ class Table2:
     ours: Endpoint
     reader: ShapeReader
     max_tokens: int = 1500
+    plain: int | None = None  # questions asked without the suffix, the first ones; None: all
 
     def arm(self, name: str) -> Arm:
         asked = {PARALLEL: "auto", SERIAL: "serial"}.get(name, "off")
         way = Way(name, {"parallel": asked}, self.max_tokens)
-        return Arm(self.twin if name == TWIN else self.ours, way)
+        endpoint = self.twin if name == TWIN else self.ours
+        return Arm(endpoint, way, self.plain if name == PLAIN else None)
 
     async def run(
         self,
@@ -55,7 +57,8 @@ class Table2:
         alone = [self.arm(name) for name in (TWIN, PARALLEL, SERIAL)]
         await ask_in_turn(alone, questions[:timed], times, advance)
         judged = {
-            arm.name: Judgements.of(arm.name, questions, 1, answers, self.reader) for arm in arms
+            arm.name: Judgements.of(arm.name, questions[: arm.most], 1, answers, self.reader)
+            for arm in arms
         }
         clocked = {
             arm.name: Judgements.of(arm.name, questions[:timed], 1, times, self.reader)
@@ -64,8 +67,8 @@ class Table2:
         return {**_quality(judged, outcome), **_speed(clocked)}
 
 
-def answers_wanted(questions: int, timed: int) -> int:
-    return 3 * questions + 3 * min(timed, questions)
+def answers_wanted(questions: int, timed: int, plain: int) -> int:
+    return 2 * questions + min(plain, questions) + 3 * min(timed, questions)
 
 
 def _quality(judged: dict[str, Judgements], outcome: Outcome) -> dict[str, Any]:

@@ -83,10 +83,11 @@ async def test_table_2_compares_with_the_twin(tmp_path: Path) -> None:
         nonlocal steps
         steps += 1
 
-    table = Table2(twin, Answering(half_right), READER)
+    ours = Answering(half_right)
+    table = Table2(twin, ours, READER, plain=6)
     with Store(tmp_path / "a", {}) as answers, Store(tmp_path / "t", {}) as times:
         result = await table.run(QUESTIONS, 4, answers, times, 2, advance)
-    assert steps == answers_wanted(len(QUESTIONS), 4)
+    assert steps == answers_wanted(len(QUESTIONS), 4, 6)
     assert (result["n"], result["timed"]) == (10, 4)
     assert (result["pass_twin"], result["pass_parallel"], result["pass_plain"]) == (1.0, 0.5, 0.5)
     assert result["diff"] == -0.5
@@ -94,6 +95,8 @@ async def test_table_2_compares_with_the_twin(tmp_path: Path) -> None:
     assert (result["parallelism"], result["activation"]) == (2.0, 1.0)
     assert (result["speedup_twin"], result["speedup_serial"]) == (2.0, 1.0)
     assert twin.asked == {"twin": 14}
+    assert ours.asked == {"parallel": 14, "plain": 6, "serial": 4}
+    assert (result["arms"]["plain"]["answers"], result["arms"]["plain"]["unanswered"]) == (6, 0)
 
 
 async def test_the_figures_are_measured_and_drawn(tmp_path: Path) -> None:
