@@ -1,11 +1,11 @@
 """`auto` against eager and serial forks on real processes: workers, a router, mixed traffic.
 
 Requests come at random (Poisson), the same ones for each policy, which take turns for some rounds,
-so that what else the machine does falls on all of them: half fork into 4 to 8 paths (of
-llama.cpp 4 to 6), half do not fork. Workers of llama.cpp run the model with weights that change
-nothing (`--units`), so that a step takes as long as one of a larger model, and a second branch
-costs as little. With `--engine sim` requests are those of the fork-heavy mix of `make sim`, and
-workers do not share the machine's cores.
+so that what else the machine does falls on all of them: half fork into 4 to 8 paths, half do not
+fork. Workers of llama.cpp take as long for a step as another machine (`--machine`, see
+`paced_worker`), so that three of them do not slow each other on a few cores; or, with `--machine
+own`, as long as this one takes for weights that change nothing (`--units`). With `--engine sim`
+requests are those of the fork-heavy mix of `make sim`.
 
 As in `make sim`, requests come for `--warm` seconds, are counted for `--seconds`, and go on to come
 until those counted have ended or are late in any case: short bursts on idle workers show no
@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import json
 import math
+import os
 import sys
 import time
 from collections import Counter
@@ -44,6 +45,7 @@ from tests.reliability.rig import free_port
 GRACE_S = 1.0
 START_S = 120.0
 ANSWER_S = 300.0
+OWN = "own"
 SIM_CELLS = "68036"  # of a worker, as in `make sim`
 Rounds = dict[str, list[list["Answered"]]]  # by policy
 POLICIES = {"eager": "local", "serial": "local", "auto": "auto"}
@@ -93,9 +95,9 @@ def traffic(rate: float, seed: int, engine: str) -> Iterator[Asked]:
 
 
 def _task(rng: Random, *, many: bool) -> str:
-    """A long task of 4 to 6 chains, or of 2 or 3."""
+    """A task of 4 to 8 long chains, or of 2 or 3."""
     while True:
-        task = make_task(rng, Family.EVAL, Level.LONG)
+        task = make_task(rng, Family.EVAL, Level.WIDE if many else Level.LONG)
         block = task.tree[0]
         assert isinstance(block, TextBlock)
         if (len(block.paths) >= 4) == many:
@@ -143,7 +145,7 @@ async def alone_ms(client: httpx.AsyncClient, workers: int) -> float:
     """
     asked = Asked(0.0, "sum a:7+5-3+8-2+1,b:2+4-1+6-7+9,?", False)
     best = math.inf
-    for _ in range(5):
+    for _ in range(3):
         at_once = (ask(client, asked, "eager", 60_000.0) for _ in range(workers))
         answers = await asyncio.gather(*at_once)
         best = min(best, max(1000 * one.seconds / max(1, one.tokens) for one in answers))
@@ -211,17 +213,25 @@ async def _ready(client: httpx.AsyncClient) -> bool:
         return False
 
 
-async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    model = options.model
-    if options.engine == "llamacpp" and options.units:
+def _workers(options: argparse.Namespace, folder: Path) -> list[Part]:
+    """Not started yet. What the paced ones need more is in the environment of all."""
+    model, module = options.model, ""
+    if options.engine == "llamacpp" and options.machine == OWN:
         model = folder / model.name
         write_heavy(options.model, model, options.units)
+    elif options.engine == "llamacpp":
+        module = "tests.bench.paced_worker"
+        os.environ |= {"PACED_MACHINE": options.machine, "PACED_PREFILL": str(options.prefill)}
     common = {"MODEL": str(model), "ENGINE": options.engine, "LOG_LEVEL": "WARNING"}
     common |= {"THREADS": "1"} if options.engine == "llamacpp" else {"KV_CELLS": SIM_CELLS}
-    workers = [
-        Part(f"w{n}", "multiverse_worker", free_port(), common, folder / f"w{n}.log")
+    return [
+        Part(f"w{n}", "multiverse_worker", free_port(), common, folder / f"w{n}.log", run=module)
         for n in range(options.workers)
     ]
+
+
+async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    workers = _workers(options, folder)
     try:
         for worker in workers:
             worker.start()
@@ -242,7 +252,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "workers": options.workers,
         "engine": options.engine,
-        "units": options.units if options.engine == "llamacpp" else 0,
+        "machine": options.machine,
         "capacity": round(full, 2),
         "alone_ms": round(alone, 2),
         "token_ms": round(target, 2),
@@ -307,11 +317,15 @@ def main() -> int:
     parser.add_argument("--model", type=Path, default=Path("models/multiverse-tiny"))
     parser.add_argument("--engine", choices=("llamacpp", "sim"), default="llamacpp")
     parser.add_argument(
-        "--units", type=int, default=4096, help="of each MLP, llamacpp; 0: the model's own"
+        "--machine", default="qwen32b-fp16-4x3090", help="whose step times; own: this one's"
+    )
+    parser.add_argument("--prefill", type=float, default=2000.0, help="tokens a second there")
+    parser.add_argument(
+        "--units", type=int, default=4096, help="of each MLP, where it is this machine"
     )
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument(
-        "--at-once", type=int, default=16, help="requests a worker, for the capacity"
+        "--at-once", type=int, default=14, help="requests a worker, for the capacity"
     )
     parser.add_argument("--probe", type=float, default=20.0, help="seconds that takes, twice")
     parser.add_argument(
@@ -323,7 +337,7 @@ def main() -> int:
     parser.add_argument(
         "--token-ms", type=float, default=0.0, help="milliseconds a token in place of a target"
     )
-    parser.add_argument("--target", type=float, default=6.0, help="times a token of one alone")
+    parser.add_argument("--target", type=float, default=1.85, help="times a token of one alone")
     parser.add_argument("--rounds", type=int, default=2, help="of all policies in turn")
     parser.add_argument("--warm", type=float, default=15.0, help="seconds before any is counted")
     parser.add_argument("--seconds", type=float, default=30.0, help="of those that are")

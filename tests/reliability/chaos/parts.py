@@ -37,13 +37,14 @@ class Part:
     settings: dict[str, str]
     log: Path
     process: subprocess.Popen[bytes] | None = None
+    run: str = ""  # a module that is run in its place, and takes its settings
 
     def start(self) -> None:
         prefix = f"{self.module.upper()}_"
         named = {"LOG_LEVEL": "INFO", "PORT": str(self.port), **self.settings}
         environment = os.environ | {prefix + key: value for key, value in named.items()}
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", self.module]
+            command = [sys.executable, "-m", self.run or self.module]
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
     def signal(self, number: signal.Signals) -> None:
