@@ -135,6 +135,8 @@ async def capacity(
         async with asyncio.timeout(2 * seconds), asyncio.TaskGroup() as users:
             for _ in range(at_once):
                 users.create_task(user())
+    if not done:
+        raise SystemExit(f"no answer ended within {seconds:g} s; give a longer --probe")
     return done / seconds
 
 

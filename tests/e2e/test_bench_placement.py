@@ -15,8 +15,8 @@ POLICIES = {"eager", "serial", "auto"}
 
 def test_every_request_is_answered_or_refused_under_each_policy() -> None:
     command = [sys.executable, "-m", "tests.bench.placement_fleet", "--model", str(MODEL)]
-    command += ["--workers", "2", "--at-once", "2", "--probe", "3", "--prefill", "4000"]
-    command += ["--rounds", "2", "--warm", "2", "--seconds", "3", "--loads", "0.8", "--target", "5"]
+    command += ["--workers", "2", "--at-once", "2", "--probe", "8", "--prefill", "4000"]
+    command += ["--rounds", "1", "--warm", "2", "--seconds", "4", "--loads", "0.8", "--target", "5"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
