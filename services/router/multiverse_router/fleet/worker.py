@@ -16,7 +16,6 @@ FRESH_S = 2.0  # so long a report of other routers' branches is believed
 class _Reported(NamedTuple):
     """What placement reads of a report."""
 
-    draining: bool
     waiting: int
     kv_free: int
     kv_total: int
@@ -25,10 +24,10 @@ class _Reported(NamedTuple):
 
 def _reported(report: pb.WatchLoadResponse | None) -> _Reported:
     if report is None:
-        return _Reported(False, 0, 0, 0, StepCurve())
+        return _Reported(0, 0, 0, StepCurve())
     free = report.kv_cells_free + report.kv_cells_idle
     steps = StepCurve.of(report.step_ms.items())
-    return _Reported(report.draining, report.waiting, free, report.kv_cells, steps)
+    return _Reported(report.waiting, free, report.kv_cells, steps)
 
 
 class Account:
@@ -89,20 +88,19 @@ class Worker(Account):
         link, report = self.link, self.link.load
         if report is not self._report:
             self._report, self._reported = report, _reported(report)
-        draining, waiting, kv_free, kv_total, steps = self._reported
+        reported, running = self._reported, link.branches
         fresh = report is not None and now_s - link.load_at <= FRESH_S
-        running = link.branches
         return WorkerView(
             id=link.address,
-            accepting=link.connected and not draining and not self.leaving and self.breaker.allows,
+            accepting=self.available,
             requests=self.requests,
             running=running + link.others if fresh else running,
-            waiting=waiting if fresh else 0,
+            waiting=reported.waiting if fresh else 0,
             loading=link.loading,
             tokens=link.tokens,
-            kv_free=kv_free,
-            kv_total=kv_total,
-            steps=steps,
+            kv_free=reported.kv_free,
+            kv_total=reported.kv_total,
+            steps=reported.steps,
             reported_s=None if report is None else link.load_at,
         )
 
